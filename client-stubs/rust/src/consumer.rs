@@ -123,9 +123,10 @@ impl Stopper {
 
 /// Reads records from the sidecar, and settles them.
 ///
-/// A consumer is used in one way: [`run`](Consumer::run), [`next`](Consumer::next) or [`next_batch`](Consumer::next_batch). It needs
-/// a tokio runtime with I/O and time. Its tasks extend ack deadlines while the app works: an app must not block all threads of the
-/// runtime. Dropping a consumer closes it in the background.
+/// A consumer is used in one way: [`run`](Consumer::run), [`next`](Consumer::next) or
+/// [`next_batch`](Consumer::next_batch). It needs a tokio runtime with I/O and time. Its tasks extend ack deadlines
+/// while the app works: an app must not block all threads of the runtime. Dropping a consumer closes it in the
+/// background.
 pub struct Consumer {
     shared: Arc<Shared>,
     flow: Flow,
@@ -161,16 +162,22 @@ impl Consumer {
 
     fn of_source(options: Options, source: Source) -> Self {
         let (shared, items) = Shared::new(options);
-        let flow =
-            Flow { shared: shared.clone(), pid: process::id(), items, block: None, list: VecDeque::new(), aside: HashMap::new() };
+        let flow = Flow {
+            shared: shared.clone(),
+            pid: process::id(),
+            items,
+            block: None,
+            list: VecDeque::new(),
+            aside: HashMap::new(),
+        };
         Consumer { shared, flow, source, record: None, batch: None, gathered: Vec::new(), gathered_until: None }
     }
 
-    /// Calls the handler with each record, until the consumer is stopped. Then waits for the running handlers, sends the
-    /// acknowledgements and closes the session.
+    /// Calls the handler with each record, until the consumer is stopped. Then waits for the running handlers, sends
+    /// the acknowledgements and closes the session.
     ///
-    /// `Ok`: the record is acknowledged. `Err`, or a panic: it is retried, with the text as its reason. If this future is dropped,
-    /// the running handlers are dropped with it, and their records are redelivered.
+    /// `Ok`: the record is acknowledged. `Err`, or a panic: it is retried, with the text as its reason. If this future
+    /// is dropped, the running handlers are dropped with it, and their records are redelivered.
     ///
     /// # Errors
     /// The sidecar refused the stream or a settle request, or another process took the session over.
@@ -206,8 +213,8 @@ impl Consumer {
         Ok(())
     }
 
-    /// The next record; None after [`Stopper::stop`]. It acknowledges the record before, unless that has an outcome. No record is
-    /// lost if the future is dropped.
+    /// The next record; None after [`Stopper::stop`]. It acknowledges the record before, unless that has an outcome. No
+    /// record is lost if the future is dropped.
     ///
     /// # Errors
     /// As [`run`](Consumer::run).
@@ -230,8 +237,8 @@ impl Consumer {
         Ok(record.map(|record| Record::new(record, self.shared.clone())))
     }
 
-    /// Up to `max_records` records, `max_wait` after the first one at the latest; None after [`Stopper::stop`]. It acknowledges
-    /// those records of the batch before that have no outcome. No record is lost if the future is dropped.
+    /// Up to `max_records` records, `max_wait` after the first one at the latest; None after [`Stopper::stop`]. It
+    /// acknowledges those records of the batch before that have no outcome. No record is lost if the future is dropped.
     ///
     /// # Errors
     /// As [`run`](Consumer::run).
@@ -306,7 +313,8 @@ impl Drop for Consumer {
 }
 
 async fn stop_by_signal(stopper: Stopper) {
-    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
         return;
     };
     tokio::select! {

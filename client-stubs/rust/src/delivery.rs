@@ -22,8 +22,9 @@ pub(crate) struct Scope {
     pub(crate) lane: u32,
 }
 
-/// Shard, sequence number and sub-sequence number: the same for every delivery of a record.
-pub(crate) type Identity = (u32, String, i64);
+/// Shard, sequence number, sub-sequence number and whether it is redriven: the same for every delivery of a record,
+/// until it is a dead letter that is delivered again.
+pub(crate) type Identity = (u32, String, i64, bool);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -165,6 +166,10 @@ impl Delivery {
         let _ = self.entry().later.set(later); // A delivery is redelivered once: then the later one is.
     }
 
+    pub(crate) fn is_redelivered(&self) -> bool {
+        self.entry().later.get().is_some()
+    }
+
     /// The delivery that the outcome settles.
     pub(crate) fn last(&self) -> &Delivery {
         let mut last = self;
@@ -208,7 +213,8 @@ impl Delivery {
     }
 
     pub(crate) fn identity(&self) -> Identity {
-        (self.block.shard, self.sequence_number().into(), self.entry().sub_sequence_number)
+        let entry = self.entry();
+        (self.block.shard, self.sequence_number().into(), entry.sub_sequence_number, entry.redriven)
     }
 
     /// What counts against `max_in_flight_bytes`.

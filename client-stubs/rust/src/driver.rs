@@ -173,7 +173,7 @@ async fn send(shared: &Shared, caller: &mut Caller, number: u64, body: &[u8]) ->
     let retry_after = match caller.call(options, "POST", &options.settle_target(), Some(body), ANSWER_MAX).await {
         Ok(content) => match serde_json::from_slice::<Answer>(&content) {
             Ok(answer) => {
-                let events = shared.engine().answered(number, answer);
+                let events = shared.engine().answered(number, answer, caller.has_repeated);
                 for event in events {
                     options.tell(event);
                 }
@@ -218,7 +218,8 @@ pub(crate) async fn ack_persisted(options: &Options, record: &Delivery) -> bool 
     let item = json!({"ack_id": record.ack_id(), "outcome": "ack"});
     let body = json!({"settlements": [item], "wait": "persisted", "wait_ms": PERSISTED_WAIT_MS});
     let max = Duration::from_millis(PERSISTED_WAIT_MS) + ANSWER_MAX;
-    let answer = Caller::default().call(options, "POST", &options.settle_target(), Some(body.to_string().as_bytes()), max).await;
+    let answer =
+        Caller::default().call(options, "POST", &options.settle_target(), Some(body.to_string().as_bytes()), max).await;
     let answer = answer.ok().and_then(|content| serde_json::from_slice::<Answer>(&content).ok());
     answer.is_some_and(|answer| answer.persisted && answer.failed.is_empty())
 }

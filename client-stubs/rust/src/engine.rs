@@ -66,14 +66,15 @@ impl Group {
         self.whole && self.acked == self.count
     }
 
+    /// Without those whose outcome settles a later delivery.
     fn deliveries(&self) -> impl Iterator<Item = Delivery> + '_ {
-        self.blocks.iter().flat_map(Block::deliveries)
+        self.blocks.iter().flat_map(Block::deliveries).filter(|record| !record.is_redelivered())
     }
 
     /// Takes the records that the app has not begun, and that match.
     fn take_back(&mut self, matches: impl Fn(&Delivery) -> bool) {
-        let taken = self.deliveries().filter(|record| matches(record) && record.change(State::Waiting, State::Gone)).count();
-        self.open -= taken;
+        let takes = |record: &Delivery| matches(record) && record.change(State::Waiting, State::Gone);
+        self.open -= self.deliveries().filter(takes).count();
     }
 }
 
@@ -96,7 +97,6 @@ impl Hold {
 struct Unconfirmed {
     record: Delivery,
     settlement: Option<Settlement>,
-    since: Instant,
 }
 
 #[derive(Serialize)]
@@ -132,10 +132,19 @@ pub(crate) struct Failure {
     message: String,
 }
 
+impl Failure {
+    /// The delivery is over: the record was redelivered, or is about to be.
+    fn is_late(&self) -> bool {
+        matches!(self.reason.as_str(), "EXPIRED" | "FENCED")
+    }
+}
+
 /// A settle request, and what its answer decides.
 #[derive(Default)]
 struct Request {
     number: u64,
+    /// An earlier copy was sent.
+    is_repeated: bool,
     body: Vec<u8>,
     items: usize,
     /// 0: none.
@@ -169,6 +178,11 @@ impl Request {
         self.body.push(b'}');
     }
 
+    fn retries(&self, ack_id: &str) -> bool {
+        let mut retries = self.settled.iter().filter(|settled| settled.settlement.outcome == Outcome::Retry);
+        retries.any(|settled| settled.record.ack_id() == ack_id)
+    }
+
     fn room(&self) -> usize {
         ITEMS_MAX - self.items
     }
@@ -179,8 +193,8 @@ impl Request {
     }
 }
 
-/// A *scope* is the unit of order: a shard, or a lane of it. A retry takes the later records of its scope back. While it holds the
-/// scope, none of them is handed to the app.
+/// A *scope* is the unit of order: a shard, or a lane of it. A retry takes the later records of its scope back. While
+/// it holds the scope, none of them is handed to the app.
 pub(crate) struct Engine {
     ordering: Ordering,
     max_processing: Duration,
@@ -201,6 +215,10 @@ pub(crate) struct Engine {
     groups_begun: u64,
     /// Of the last record.
     current: Option<u64>,
+    /// By shard: sequence number and sub-sequence number of the first record of its last batch, dead letters aside.
+    heads: HashMap<u32, (String, i64)>,
+    /// Shards whose lease was lost in this session.
+    lost_shards: HashSet<u32>,
     /// Groups with acknowledgements to send, the oldest first.
     to_ack: VecDeque<u64>,
     unsent: Amount,
@@ -217,7 +235,7 @@ pub(crate) struct Engine {
     pending: Option<Request>,
     requests: u64,
     retry_at: Option<Instant>,
-    /// Of sessions that have ended.
+    /// Until they are redelivered: of sessions that have ended, and of this one if the redelivery is here.
     unconfirmed: HashMap<Identity, Unconfirmed>,
 
     pub(crate) stale: u64,
@@ -241,6 +259,8 @@ impl Engine {
             groups: BTreeMap::new(),
             groups_begun: 0,
             current: None,
+            heads: HashMap::new(),
+            lost_shards: HashSet::new(),
             to_ack: VecDeque::new(),
             unsent: Amount::default(),
             urgent: VecDeque::new(),
@@ -331,12 +351,10 @@ impl Engine {
             match frame {
                 Frame::Records(records) => self.take_records(records, now),
                 Frame::Barrier(barrier) => {
-                    self.close_group();
                     self.barriers_seen = self.barriers_seen.max(barrier);
                     self.resolve();
                 }
                 Frame::Event(event) => {
-                    self.close_group();
                     self.take_event(&event, now);
                     events.push(event);
                 }
@@ -358,10 +376,29 @@ impl Engine {
             group.open += block.len();
             group.blocks.push(block.clone());
         }
+        self.keep_begun(&block);
         if !self.unconfirmed.is_empty() {
             block.deliveries().for_each(|record| self.adopt(&record));
         }
         self.send(Item::Records(block));
+    }
+
+    /// Keeps the records that the app has and that the block redelivers in the same session.
+    fn keep_begun(&mut self, block: &Arc<Block>) {
+        let is_again = block.records.entries.iter().any(|entry| entry.attempt > 1);
+        if !is_again && !self.lost_shards.contains(&block.shard) {
+            return;
+        }
+        let groups = self.groups.values().filter(|group| group.shard == block.shard);
+        let begun = groups.flat_map(Group::deliveries).filter(|record| record.is(State::Begun));
+        let begun: HashMap<Identity, Delivery> = begun.map(|record| (record.identity(), record)).collect();
+        for identity in block.deliveries().map(|record| record.identity()) {
+            let Some(record) = begun.get(&identity).cloned() else { continue };
+            if let Some(group) = self.groups.get_mut(&record.block.group) {
+                group.open -= 1;
+            }
+            self.unconfirmed.insert(identity, Unconfirmed { record, settlement: None });
+        }
     }
 
     /// If the app has an earlier delivery of the record, its outcome settles this one.
@@ -397,6 +434,10 @@ impl Engine {
             acked_at: now,
             whole: false,
         };
+        if let Some(first) = records.entries.first().filter(|first| !first.redriven) {
+            let head = (records.text(first.sequence_number).into(), first.sub_sequence_number);
+            self.heads.insert(group.shard, head);
+        }
         self.groups_begun += 1;
         self.groups.insert(self.groups_begun, group);
         self.current = Some(self.groups_begun);
@@ -421,7 +462,7 @@ impl Engine {
     fn take_event(&mut self, event: &Event, now: Instant) {
         match event {
             Event::Session { max_in_flight, max_in_flight_bytes, ack_deadline, heartbeat, .. } => {
-                self.opened(now);
+                self.opened();
                 self.max_in_flight = *max_in_flight as usize;
                 self.max_in_flight_bytes = *max_in_flight_bytes;
                 self.ack_deadline = *ack_deadline;
@@ -430,7 +471,9 @@ impl Engine {
             }
             Event::LeaseLost { shard_id } => {
                 let shard = self.shard_of(shard_id);
-                self.groups.values_mut().filter(|group| group.shard == shard).for_each(|group| group.take_back(|_| true));
+                self.lost_shards.insert(shard);
+                let groups = self.groups.values_mut().filter(|group| group.shard == shard);
+                groups.for_each(|group| group.take_back(|_| true));
             }
             Event::Ended { reason } if reason == "taken_over" => self.session_open = false,
             _ => {}
@@ -438,10 +481,12 @@ impl Engine {
     }
 
     /// A new session: settlements of the earlier one are stale, and its records are redelivered.
-    fn opened(&mut self, now: Instant) {
+    fn opened(&mut self) {
         self.disconnected();
-        self.keep_unconfirmed(now);
+        self.forget_settled();
+        self.keep_unconfirmed();
         self.groups.clear();
+        self.lost_shards.clear();
         self.to_ack.clear();
         self.unsent = Amount::default();
         self.extensions.clear();
@@ -454,10 +499,18 @@ impl Engine {
         }
     }
 
+    /// Forgets outcomes that the sidecar has: the session delivered later records of the shard. Dead letters have no
+    /// order: their outcomes are kept for one session.
+    fn forget_settled(&mut self) {
+        let heads = std::mem::take(&mut self.heads);
+        self.unconfirmed.retain(|(shard, _, _, redriven), Unconfirmed { record, settlement }| {
+            let head = heads.get(shard).map(|(number, sub)| (number.len(), number.as_str(), *sub));
+            settlement.is_none() || !*redriven && head.is_none_or(|head| head <= record.position())
+        });
+    }
+
     /// Keeps the records that the app has, and those whose outcome the sidecar has not confirmed.
-    fn keep_unconfirmed(&mut self, now: Instant) {
-        let max = self.max_processing;
-        self.unconfirmed.retain(|_, unconfirmed| now.duration_since(unconfirmed.since) < max);
+    fn keep_unconfirmed(&mut self) {
         let mut kept = Vec::new();
         for group in self.groups.values() {
             kept.extend(group.deliveries().filter(|record| record.is(State::Begun)).map(|record| (record, None)));
@@ -467,12 +520,12 @@ impl Engine {
         let pending = self.pending.take().into_iter().flat_map(Request::settlements);
         kept.extend(self.urgent.drain(..).chain(pending).map(|settled| (settled.record, Some(settled.settlement))));
         for (record, settlement) in kept {
-            self.unconfirmed.insert(record.identity(), Unconfirmed { record, settlement, since: now });
+            self.unconfirmed.insert(record.identity(), Unconfirmed { record, settlement });
         }
     }
 
-    /// The connection of the stream has ended. The session accepts settlements until the next one begins. The last batch is never
-    /// whole: its id also names records that did not arrive.
+    /// The connection of the stream has ended. The session accepts settlements until the next one begins. The last
+    /// batch is never whole: its id also names records that did not arrive.
     pub(crate) fn disconnected(&mut self) {
         self.current = None;
         self.groups.values_mut().for_each(|group| group.take_back(|_| true));
@@ -489,8 +542,9 @@ impl Engine {
         if self.pending.is_some() && !everything && self.retry_at.is_some_and(|at| now < at) {
             return None;
         }
-        if self.pending.is_none() {
-            self.pending = self.next_request(now, everything);
+        match &mut self.pending {
+            Some(request) => request.is_repeated = true,
+            None => self.pending = self.next_request(now, everything),
         }
         self.pending.as_ref().map(|request| (request.number, request.body.clone()))
     }
@@ -582,8 +636,8 @@ impl Engine {
         self.extend_at = Some(now + self.ack_deadline / 3);
         self.forget_groups();
         let delay_ms = self.ack_deadline.as_millis().try_into().unwrap_or(u64::MAX);
-        let open = self.groups.values().filter(|group| group.open > 0 && now.duration_since(group.since) < self.max_processing);
-        for group in open.take(request.room()) {
+        let is_extended = |group: &&Group| group.open > 0 && now.duration_since(group.since) < self.max_processing;
+        for group in self.groups.values().filter(is_extended).take(request.room()) {
             request.add_batch(&group.batch_id, Outcome::Extend, delay_ms);
         }
     }
@@ -601,11 +655,15 @@ impl Engine {
 
     // --- Answers ---
 
-    /// The sidecar has judged each settlement. Returns the events for the app.
-    pub(crate) fn answered(&mut self, number: u64, answer: Answer) -> Vec<Event> {
+    /// The sidecar has judged each settlement, of a second copy if `is_repeated`. Returns the events for the app.
+    pub(crate) fn answered(&mut self, number: u64, mut answer: Answer, is_repeated: bool) -> Vec<Event> {
         let Some(request) = self.take_pending(number) else { return Vec::new() };
         if request.settled.is_empty() && request.acked.is_empty() {
             return Vec::new(); // Failures of an extension are of no interest.
+        }
+        if is_repeated || request.is_repeated {
+            // An earlier copy of the retry was accepted, or the ack deadline or the lease had ended.
+            answer.failed.retain(|failure| !(failure.is_late() && request.retries(&failure.ack_id)));
         }
         let refused: HashSet<&str> = answer.failed.iter().map(|failure| failure.ack_id.as_str()).collect();
         self.judge_holds(request.barrier, |record| !refused.contains(record.ack_id()));
@@ -668,7 +726,8 @@ impl Engine {
     /// Ends the scopes whose retries are all resolved.
     fn resolve(&mut self) {
         let is_over = |holds: &Vec<Hold>| holds.iter().all(|hold| hold.is_resolved(self.barriers_seen));
-        let scopes: Vec<Scope> = self.held.iter().filter(|(_, holds)| is_over(holds)).map(|(scope, _)| *scope).collect();
+        let over = self.held.iter().filter(|(_, holds)| is_over(holds));
+        let scopes: Vec<Scope> = over.map(|(scope, _)| *scope).collect();
         for scope in scopes {
             let holds = self.held.remove(&scope).unwrap_or_default();
             self.take_back(scope, &holds);
@@ -679,16 +738,29 @@ impl Engine {
     /// Records that came before the barrier of an accepted retry are redelivered behind the retried record.
     fn take_back(&mut self, scope: Scope, holds: &[Hold]) {
         let accepted = holds.iter().filter(|hold| hold.accepted == Some(true));
-        let taking: Vec<(u64, (usize, &str, i64))> = accepted.map(|hold| (hold.barrier, hold.record.position())).collect();
+        let taking: Vec<_> = accepted.map(|hold| (hold, self.redelivered_in(&hold.record))).collect();
         if taking.is_empty() {
             return;
         }
+        let takes = |hold: &Hold, again: u64, record: &Delivery| {
+            let is_before = record.block.barriers < hold.barrier && record.block.group < again;
+            is_before && record.position() > hold.record.position()
+        };
         let is_taken = |record: &Delivery| {
             record.scope() == Some(scope)
                 && record.is(State::Waiting)
-                && taking.iter().any(|(barrier, position)| record.block.barriers < *barrier && record.position() > *position)
+                && taking.iter().any(|(hold, again)| takes(hold, *again, record))
         };
-        self.groups.values_mut().filter(|group| group.shard == scope.shard).for_each(|group| group.take_back(is_taken));
+        let groups = self.groups.values_mut().filter(|group| group.shard == scope.shard);
+        groups.for_each(|group| group.take_back(is_taken));
+    }
+
+    /// The group that redelivers the record. If it arrived before the barrier of the retry, an ack deadline or a lease
+    /// had ended: it and the groups after it are not redelivered once more.
+    fn redelivered_in(&self, record: &Delivery) -> u64 {
+        let is_again = |later: Delivery| later.scope() == record.scope() && later.position() == record.position();
+        let mut later = self.groups.range(record.block.group + 1..);
+        later.find(|(_, group)| group.deliveries().any(is_again)).map_or(u64::MAX, |(number, _)| *number)
     }
 }
 

@@ -43,9 +43,9 @@ impl Address {
             return Ok(Address::Unix(path.into()));
         }
         let authority = url.strip_prefix("http://").map(|rest| rest.strip_suffix('/').unwrap_or(rest));
-        authority
-            .and_then(parse_authority)
-            .ok_or_else(|| Error::InvalidOption(format!("the address must be http://HOST:PORT or unix:/PATH, got {url}")))
+        authority.and_then(parse_authority).ok_or_else(|| {
+            Error::InvalidOption(format!("the address must be http://HOST:PORT or unix:/PATH, got {url}"))
+        })
     }
 
     fn host_header(&self) -> String {
@@ -84,11 +84,18 @@ pub(crate) struct Connection {
 impl Connection {
     pub(crate) async fn open(address: &Address) -> io::Result<Self> {
         let opened = timeout(ANSWER_MAX, connect(address)).await;
-        let socket = opened.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "no connection within 5 s")))?;
+        let socket =
+            opened.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "no connection within 5 s")))?;
         Ok(Connection { socket, raw: BytesMut::new(), used: VecDeque::new() })
     }
 
-    pub(crate) async fn send(&mut self, options: &Options, method: &str, target: &str, body: Option<&[u8]>) -> io::Result<()> {
+    pub(crate) async fn send(
+        &mut self,
+        options: &Options,
+        method: &str,
+        target: &str,
+        body: Option<&[u8]>,
+    ) -> io::Result<()> {
         let accept = if body.is_none() && method == "GET" { "application/x-protobuf" } else { "application/json" };
         let host = options.address.host_header();
         let mut request = format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\nAccept: {accept}\r\n");
@@ -250,7 +257,11 @@ impl Response {
                 Body::Line { ends_chunk } => {
                     let Some(end) = raw.iter().take(HEAD_BYTES_MAX).position(|byte| *byte == b'\n') else {
                         let is_too_long = raw.len() >= HEAD_BYTES_MAX;
-                        return if is_too_long { Err(io::Error::other("the head of a chunk is too long")) } else { Ok(false) };
+                        return if is_too_long {
+                            Err(io::Error::other("the head of a chunk is too long"))
+                        } else {
+                            Ok(false)
+                        };
                     };
                     let line = raw.split_to(end + 1);
                     self.body = if *ends_chunk { Body::Line { ends_chunk: false } } else { chunk_of(&line)? };
@@ -261,8 +272,8 @@ impl Response {
     }
 }
 
-/// The body behind the line that begins a chunk. The sidecar sends no trailers: the empty line after the last chunk is left, and the
-/// connection is not used again.
+/// The body behind the line that begins a chunk. The sidecar sends no trailers: the empty line after the last chunk is
+/// left, and the connection is not used again.
 fn chunk_of(line: &[u8]) -> io::Result<Body> {
     let size = std::str::from_utf8(line).ok().and_then(|line| line.split(';').next());
     match size.and_then(|size| usize::from_str_radix(size.trim(), 16).ok()) {
@@ -288,11 +299,13 @@ impl From<io::Error> for CallError {
 #[derive(Default)]
 pub(crate) struct Caller {
     connection: Option<Connection>,
+    /// Whether the last request was sent twice.
+    pub(crate) has_repeated: bool,
 }
 
 impl Caller {
-    /// Returns the body of the answer. A kept connection may have been closed while it was idle: then the request is sent once
-    /// more. The requests of this package may all be repeated.
+    /// Returns the body of the answer. A kept connection may have been closed while it was idle: then the request is
+    /// sent once more. The requests of this package may all be repeated.
     pub(crate) async fn call(
         &mut self,
         options: &Options,
@@ -302,8 +315,10 @@ impl Caller {
         max: Duration,
     ) -> Result<BytesMut, CallError> {
         let was_kept = self.connection.is_some();
+        self.has_repeated = false;
         match self.attempt(options, method, target, body, max).await {
             Err(CallError::Io(error)) if was_kept && error.kind() != io::ErrorKind::TimedOut => {
+                self.has_repeated = true;
                 self.attempt(options, method, target, body, max).await
             }
             answer => answer,
@@ -331,8 +346,8 @@ impl Caller {
             Ok((response, content))
         };
         let answer = timeout(max, exchange).await;
-        let (response, content) =
-            answer.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {max:?}"))))?;
+        let (response, content) = answer
+            .unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {max:?}"))))?;
         if response.keeps_connection {
             self.connection = Some(connection);
         }

@@ -144,8 +144,8 @@ impl Builder {
         self
     }
 
-    /// The file with the bearer token. Default: `KINESIS_SIDECAR_TOKEN_FILE`. It is read again for every connection and every
-    /// settle request.
+    /// The file with the bearer token. Default: `KINESIS_SIDECAR_TOKEN_FILE`. It is read again for every connection and
+    /// every settle request.
     pub fn token_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.options.token_file = Some(path.into());
         self
@@ -157,8 +157,8 @@ impl Builder {
         self
     }
 
-    /// How many handlers [`Consumer::run`] runs at the same time (1). Above 1 the order is that of partition keys, with 64 lanes a
-    /// shard, unless [`ordering`](Builder::ordering) is set.
+    /// How many handlers [`Consumer::run`] runs at the same time (1). Above 1 the order is that of partition keys, with
+    /// 64 lanes a shard, unless [`ordering`](Builder::ordering) is set.
     pub fn concurrency(mut self, handlers: usize) -> Self {
         self.options.concurrency = handlers;
         self
@@ -212,14 +212,15 @@ impl Builder {
         self
     }
 
-    /// Whether SIGTERM and SIGINT stop [`Consumer::run`] (true). tokio keeps its handlers of these signals until the process ends.
+    /// Whether SIGTERM and SIGINT stop [`Consumer::run`] (true). tokio keeps its handlers of these signals until the
+    /// process ends.
     pub fn signals(mut self, stop: bool) -> Self {
         self.options.signals = stop;
         self
     }
 
-    /// Is called with every control event of the stream, with [`Event::Disconnected`] and with [`Event::SettleFailed`]. It runs in
-    /// the task that reads, and must not block.
+    /// Is called with every control event of the stream, with [`Event::Disconnected`] and with [`Event::SettleFailed`].
+    /// It runs in the task that reads, and must not block.
     pub fn on_event(mut self, callback: impl Fn(Event) + Send + Sync + 'static) -> Self {
         self.options.on_event = Some(Box::new(callback));
         self
@@ -238,7 +239,9 @@ impl Builder {
         let client_id = &options.client_id;
         let is_letter = |letter: u8| letter.is_ascii_alphanumeric() || b"._-".contains(&letter);
         if client_id.is_empty() || client_id.len() > CLIENT_ID_LETTERS_MAX || !client_id.bytes().all(is_letter) {
-            return Err(Error::InvalidOption(format!("client_id must be 1 to 64 of A-Z a-z 0-9 . _ -, got {client_id:?}")));
+            return Err(Error::InvalidOption(format!(
+                "client_id must be 1 to 64 of A-Z a-z 0-9 . _ -, got {client_id:?}"
+            )));
         }
         if options.concurrency == 0 {
             return Err(Error::InvalidOption("concurrency must be at least 1, got 0".into()));

@@ -27,8 +27,8 @@ impl Record {
         self.settle(Settlement::ACK);
     }
 
-    /// Acknowledges the record, and waits until the checkpoint in the lease table covers it, for 10 s at most. Returns whether it
-    /// does.
+    /// Acknowledges the record, and waits until the checkpoint in the lease table covers it, for 10 s at most. Returns
+    /// whether it does.
     pub async fn ack_persisted(&self) -> bool {
         self.shared.ack_persisted(&self.delivery).await
     }
@@ -94,8 +94,8 @@ impl Record {
         &self.delivery.block.records.shard_id
     }
 
-    /// A decimal number without leading zeros, of up to 56 digits: more than a `u128` has. Of two, the longer one is larger; of
-    /// equal length, compare the text.
+    /// A decimal number without leading zeros, of up to 56 digits: more than a `u128` has. Of two, the longer one is
+    /// larger; of equal length, compare the text.
     #[must_use]
     pub fn sequence_number(&self) -> &str {
         self.delivery.sequence_number()

@@ -96,7 +96,8 @@ impl FakeRecord {
     pub fn detached(self) -> Record {
         let options = fake_builder().options().expect("the options of a fake are valid");
         let records = records_of("batch", &[(0, &self)]);
-        let delivery = Delivery::new(Arc::new(Block { records, shard: 0, group: 0, barriers: 0, ordering: Ordering::None }), 0);
+        let delivery =
+            Delivery::new(Arc::new(Block { records, shard: 0, group: 0, barriers: 0, ordering: Ordering::None }), 0);
         delivery.begin();
         Record::new(delivery, Shared::new(options).0)
     }
@@ -155,8 +156,8 @@ pub struct Settled {
     pub reason: String,
 }
 
-/// A [`Consumer`] whose records a test makes. It dereferences to it. It ends when all records have a final outcome. A retried record
-/// is redelivered at once; a record that fails for the third time becomes a dead letter.
+/// A [`Consumer`] whose records a test makes. It dereferences to it. It ends when all records have a final outcome. A
+/// retried record is redelivered at once; a record that fails for the third time becomes a dead letter.
 pub struct FakeConsumer {
     consumer: Consumer,
     outcomes: Arc<Mutex<Vec<Settled>>>,
@@ -176,7 +177,8 @@ impl FakeConsumer {
         let options = fake_builder().concurrency(concurrency).options().expect("concurrency must be at least 1");
         let outcomes = Arc::new(Mutex::new(Vec::new()));
         let records: Vec<_> = records.into_iter().zip(1..).map(|(record, number)| numbered(record, number)).collect();
-        let sidecar = FakeSidecar { left: records.len(), records, max_attempts, outcomes: outcomes.clone(), batches: 0 };
+        let sidecar =
+            FakeSidecar { left: records.len(), records, max_attempts, outcomes: outcomes.clone(), batches: 0 };
         FakeConsumer { consumer: Consumer::fake(options, sidecar), outcomes }
     }
 
@@ -258,7 +260,8 @@ impl FakeSidecar {
             let number = number_of(&record);
             let record = &mut self.records[number];
             let outcome = judge(settlement.outcome, record.attempt < self.max_attempts);
-            let settled = Settled { data: record.data.clone(), attempt: record.attempt, outcome, reason: settlement.reason };
+            let settled =
+                Settled { data: record.data.clone(), attempt: record.attempt, outcome, reason: settlement.reason };
             if outcome == Outcome::Retry {
                 record.attempt += 1;
                 again.push(number);

@@ -40,7 +40,9 @@ fn redelivery_has_no_effect() {
 fn records_of_an_aggregate_are_told_apart() {
     let mut connection = database();
     for sub in 0..2 {
-        assert!(apply_once(&mut connection, "orders", &record(sub).sub_sequence_number(sub).detached(), insert).unwrap());
+        assert!(
+            apply_once(&mut connection, "orders", &record(sub).sub_sequence_number(sub).detached(), insert).unwrap()
+        );
     }
     assert_eq!(orders(&connection), [0, 1]);
 }

@@ -10,6 +10,8 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{unbounded_channel, UnboundedSender};
 
+use crate::support::Limit;
+
 /// How a request for the stream is answered. A stream stays open behind its last frame.
 pub enum Script {
     Stream(Vec<Vec<u8>>),
@@ -17,12 +19,13 @@ pub enum Script {
 }
 
 pub struct Answer {
+    /// 0: the connection is closed without an answer.
     pub status: u16,
     pub body: Value,
     pub headers: &'static str,
-    /// Before the answer.
+    /// Before the request is taken. Only of settle requests.
     pub delay: Duration,
-    /// Whether the barrier of the request follows on the stream.
+    /// Whether the stream gets the barrier of the request.
     pub has_barrier: bool,
 }
 
@@ -34,8 +37,8 @@ pub fn refuse(status: u16) -> Answer {
     answer(status, json!({"code": "some-code", "detail": "a sentence", "retryable": status == 409}))
 }
 
-pub fn failed(ack_id: &str) -> Answer {
-    answer(200, json!({"ok": 0, "failed": [{"ack_id": ack_id, "reason": "EXPIRED", "message": "too late"}]}))
+pub fn failed(ack_id: &str, reason: &str) -> Answer {
+    answer(200, json!({"ok": 0, "failed": [{"ack_id": ack_id, "reason": reason, "message": "too late"}]}))
 }
 
 /// A message of protobuf.
@@ -89,6 +92,10 @@ pub fn barrier_event(barrier: &str) -> Vec<u8> {
     Message::default().text(1, barrier).frame(11)
 }
 
+pub fn unknown_event() -> Vec<u8> {
+    Message::default().frame(31)
+}
+
 pub fn taken_over() -> Vec<u8> {
     Message::default().number(1, 1).frame(7)
 }
@@ -102,6 +109,7 @@ pub fn lease_lost(shard: &str) -> Vec<u8> {
 pub struct Sent {
     pub number: String,
     pub attempt: u32,
+    pub epoch: u64,
     pub batch: &'static str,
     pub shard: &'static str,
     pub lane: u64,
@@ -114,6 +122,7 @@ impl Sent {
         Sent {
             number: number.into(),
             attempt,
+            epoch: 1,
             batch,
             shard: "shardId-000000000000",
             lane: 0,
@@ -124,8 +133,13 @@ impl Sent {
 
     pub fn frame(&self) -> Vec<u8> {
         let id = format!("a{}.{}", self.number, self.attempt);
-        let record = Message::default().text(1, id).text(2, self.batch).text(3, "s").text(4, self.shard).number(5, 1);
-        let record = record.text(6, &self.number).text(8, "k").number(10, self.attempt.into()).text(12, &self.data);
+        let record = Message::default().text(1, id).text(2, self.batch).text(3, "s").text(4, self.shard);
+        let record = record
+            .number(5, self.epoch)
+            .text(6, &self.number)
+            .text(8, "k")
+            .number(10, self.attempt.into())
+            .text(12, &self.data);
         record.number(13, self.redriven.into()).number(14, self.lane).frame(2)
     }
 }
@@ -157,6 +171,7 @@ struct State {
 pub struct Server {
     pub url: String,
     state: Arc<Mutex<State>>,
+    _limit: Arc<Limit>,
 }
 
 impl Server {
@@ -164,7 +179,7 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let state = State { streams: streams.into_iter().collect(), ..State::default() };
-        let server = Server { url, state: Arc::new(Mutex::new(state)) };
+        let server = Server { url, state: Arc::new(Mutex::new(state)), _limit: Arc::new(Limit::start()) };
         let accepting = server.clone();
         tokio::spawn(async move {
             while let Ok((connection, _)) = listener.accept().await {
@@ -180,6 +195,11 @@ impl Server {
 
     pub fn answer_settle(&self, answer: Answer) {
         self.with(|state| state.settle_answers.push_back(answer));
+    }
+
+    /// From now on each settlement is accepted.
+    pub fn accept_settles(&self) {
+        self.with(|state| state.settle_answers.clear());
     }
 
     pub fn add_stream(&self, frames: Vec<Vec<u8>>) {
@@ -240,11 +260,14 @@ impl Server {
                 write_answer(&mut connection, &answer(200, json!({}))).await;
                 continue;
             }
-            self.serve_settle(&mut connection, head, body).await;
+            if !self.serve_settle(&mut connection, head, body).await {
+                return;
+            }
         }
     }
 
-    async fn serve_settle(&self, connection: &mut BufReader<TcpStream>, head: String, body: Value) {
+    /// Returns whether the connection is kept.
+    async fn serve_settle(&self, connection: &mut BufReader<TcpStream>, head: String, body: Value) -> bool {
         let barrier = body["barrier"].as_str().map(ToString::to_string);
         let count = body["settlements"].as_array().map_or(0, Vec::len);
         let scripted = self.with(|state| {
@@ -252,10 +275,16 @@ impl Server {
             state.settle_answers.pop_front()
         });
         let answer = scripted.unwrap_or_else(|| answer(200, json!({"ok": count, "failed": [], "persisted": true})));
-        write_answer(connection, &answer).await;
+        if !answer.delay.is_zero() {
+            tokio::time::sleep(answer.delay).await;
+        }
         if let Some(barrier) = barrier.filter(|_| answer.has_barrier) {
             self.write(barrier_event(&barrier));
         }
+        if answer.status > 0 {
+            write_answer(connection, &answer).await;
+        }
+        answer.status > 0
     }
 
     async fn serve_stream(&self, mut connection: TcpStream) {
@@ -291,15 +320,16 @@ async fn read_request(connection: &mut BufReader<TcpStream>) -> Option<(String, 
             return None;
         }
     }
-    let length =
-        head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).map_or(0, |length| length.parse().expect("a number"));
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("Content-Length: "))
+        .map_or(0, |length| length.parse().expect("a number"));
     let mut body = vec![0; length];
     connection.read_exact(&mut body).await.ok()?;
     Some((head, serde_json::from_slice(&body).unwrap_or(Value::Null)))
 }
 
 async fn write_answer(connection: &mut (impl AsyncWriteExt + Unpin), answer: &Answer) {
-    tokio::time::sleep(answer.delay).await;
     let Answer { status, body, headers, .. } = answer;
     let body = body.to_string();
     let text = format!("HTTP/1.1 {status} Reason\r\n{headers}Content-Length: {}\r\n\r\n{body}", body.len());

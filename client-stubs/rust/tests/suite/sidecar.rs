@@ -12,7 +12,7 @@ use serde_json::{json, Value};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use crate::support::{wait_until, Folder, Sidecar, PATIENCE};
+use crate::support::{wait_until, within, Folder, Sidecar, PATIENCE};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -45,10 +45,6 @@ impl Running {
         self.stopper.stop();
         within(self.task).await.unwrap().unwrap();
     }
-}
-
-async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("in time")
 }
 
 async fn next(consumer: &mut Consumer) -> Value {
@@ -238,7 +234,8 @@ async fn persisted_ack_waits_for_the_checkpoint() {
     let record = within(consumer.next()).await.unwrap().unwrap();
     assert!(within(record.ack_persisted()).await);
     let shards = sidecar.call("GET", "/v1/shards", None);
-    let shard = shards["shards"].as_array().unwrap().iter().find(|shard| shard["shard_id"] == record.shard_id()).unwrap();
+    let shard =
+        shards["shards"].as_array().unwrap().iter().find(|shard| shard["shard_id"] == record.shard_id()).unwrap();
     assert_eq!(shard["checkpoint"], record.sequence_number());
 }
 
@@ -311,7 +308,8 @@ async fn kill_of_the_sidecar_repeats_no_record_that_is_handled() {
 async fn sigterm_waits_for_the_running_handlers() {
     let sidecar = Sidecar::start().await;
     sidecar.put_numbers(10);
-    let (begun, ended, release) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+    let (begun, ended, release) =
+        (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
     let (begins, ends, released) = (begun.clone(), ended.clone(), release.clone());
     let mut consumer = builder(&sidecar).concurrency(2).signals(true).build().unwrap();
     let running = tokio::spawn(async move {
@@ -331,7 +329,8 @@ async fn sigterm_waits_for_the_running_handlers() {
     wait_until("two handlers run", || begun.load(Ordering::Relaxed) == 2).await;
     let id = std::process::id().to_string();
     assert!(std::process::Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
-    // The process takes the signal in a thread of its own: the handlers are released one by one until the run has stopped.
+    // The process takes the signal in a thread of its own: the handlers are released one by one until the run has
+    // stopped.
     while !running.is_finished() {
         release.notify_one();
         tokio::time::sleep(Duration::from_millis(50)).await;

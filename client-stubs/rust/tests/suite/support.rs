@@ -3,17 +3,45 @@
 
 use std::env;
 use std::fs::OpenOptions;
-use std::io::{Read, Write};
+use std::future::Future;
+use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, Command};
+use std::process::{self, Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{json, Value};
 
-/// For what hangs.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// For one step of a test.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+/// For a whole test.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Ends the process if it is not dropped in time. The test runner has no limit of its own.
+pub struct Limit {
+    _running: Sender<()>,
+}
+
+impl Limit {
+    pub fn start() -> Self {
+        let (running, ended) = channel();
+        let test = thread::current().name().unwrap_or_default().to_string();
+        thread::spawn(move || {
+            if ended.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
+                let _ = writeln!(io::stderr(), "{test}: takes longer than {LIMIT:?}");
+                process::exit(1);
+            }
+        });
+        Limit { _running: running }
+    }
+}
+
+pub async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("in time")
+}
 
 pub async fn wait_until(what: &str, mut fact: impl FnMut() -> bool) {
     let until = Instant::now() + PATIENCE;
@@ -29,7 +57,7 @@ pub struct Folder(pub PathBuf);
 impl Folder {
     pub fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("ks-rust-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let name = format!("ks-rust-{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let path = env::temp_dir().join(name);
         std::fs::create_dir(&path).expect("the folder of a test is made");
         Folder(path)
@@ -53,6 +81,7 @@ pub struct Sidecar {
     port: u16,
     args: Vec<String>,
     process: Option<Child>,
+    _limit: Limit,
 }
 
 impl Sidecar {
@@ -75,9 +104,17 @@ impl Sidecar {
             ("listen", format!("127.0.0.1:{port}{unix}")),
             ("ops-listen", format!("127.0.0.1:{ops}")),
         ];
-        let mut args: Vec<String> = options.into_iter().flat_map(|(name, value)| [format!("--{name}"), value]).collect();
+        let mut args: Vec<String> =
+            options.into_iter().flat_map(|(name, value)| [format!("--{name}"), value]).collect();
         args.extend(more.iter().map(ToString::to_string));
-        let mut sidecar = Sidecar { folder, url: format!("http://127.0.0.1:{port}"), port: ops, args, process: None };
+        let mut sidecar = Sidecar {
+            folder,
+            url: format!("http://127.0.0.1:{port}"),
+            port: ops,
+            args,
+            process: None,
+            _limit: Limit::start(),
+        };
         sidecar.start_again().await;
         sidecar.port = port;
         sidecar
@@ -85,10 +122,16 @@ impl Sidecar {
 
     pub async fn start_again(&mut self) {
         let binary = env::var("KINESIS_SIDECAR_BIN").expect("KINESIS_SIDECAR_BIN must be the path of kinesis-sidecar");
-        let log = OpenOptions::new().create(true).append(true).open(self.folder.path("sidecar.log")).expect("the log is open");
-        let process = Command::new(&binary).args(&self.args).stdout(log.try_clone().expect("a handle")).stderr(log).spawn();
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.folder.path("sidecar.log"))
+            .expect("the log is open");
+        let process =
+            Command::new(&binary).args(&self.args).stdout(log.try_clone().expect("a handle")).stderr(log).spawn();
         self.process = Some(process.unwrap_or_else(|error| panic!("{binary} does not start: {error}")));
-        let ops = self.args.iter().skip_while(|arg| *arg != "--ops-listen").nth(1).expect("the option is there").clone();
+        let ops =
+            self.args.iter().skip_while(|arg| *arg != "--ops-listen").nth(1).expect("the option is there").clone();
         wait_until("the sidecar is ready", || {
             let ended = self.process.as_mut().is_some_and(|process| process.try_wait().expect("a child").is_some());
             assert!(!ended, "the sidecar has ended");
@@ -105,15 +148,18 @@ impl Sidecar {
     }
 
     pub fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
-        let (status, answer) = request(&format!("127.0.0.1:{}", self.port), method, path, body).expect("the sidecar answers");
+        let (status, answer) =
+            request(&format!("127.0.0.1:{}", self.port), method, path, body).expect("the sidecar answers");
         assert_eq!(status, 200, "{answer}");
         answer
     }
 
     /// Puts the values in order; `key` is the partition key of each.
     pub fn put(&self, values: &[Value], key: impl Fn(usize) -> String) {
-        let entries =
-            values.iter().enumerate().map(|(at, value)| json!({"PartitionKey": key(at), "Data": base64(&value.to_string())}));
+        let entries = values
+            .iter()
+            .enumerate()
+            .map(|(at, value)| json!({"PartitionKey": key(at), "Data": base64(&value.to_string())}));
         for some in entries.collect::<Vec<_>>().chunks(500) {
             let answer = self.call("POST", "/v1/local/records", Some(&json!({"Records": some})));
             assert_eq!(answer["FailedRecordCount"], 0);
@@ -149,7 +195,8 @@ fn free_port() -> u16 {
 fn request(address: &str, method: &str, path: &str, body: Option<&Value>) -> Option<(u16, Value)> {
     let content = body.map(Value::to_string).unwrap_or_default();
     let head = format!(
-        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
         content.len()
     );
     let mut stream = TcpStream::connect(address).ok()?;

@@ -1,72 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A consumer and a server that misbehaves.
 
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use kinesis_sidecar::{Builder, Consumer, Error, Event, Ordering, Record};
+use kinesis_sidecar::{Consumer, Error, Event, Record};
 use serde_json::{json, Value};
 
+use crate::client::{builder, consumer, next, numbers, server_of, take, Events};
 use crate::scripted::{
-    answer, barrier_event, failed, first, large_session, lease_lost, of_shard, record, refuse, session, session_with, taken_over,
-    Answer, Script, Sent, Server,
+    answer, barrier_event, failed, first, large_session, lease_lost, of_shard, record, refuse, session, session_with,
+    taken_over, unknown_event, Answer, Script, Sent, Server,
 };
-use crate::support::{wait_until, Folder, PATIENCE};
-
-fn builder(server: &Server) -> Builder {
-    Consumer::builder("orders").url(&server.url).signals(false)
-}
-
-fn consumer(server: &Server) -> Consumer {
-    builder(server).build().expect("the options are valid")
-}
-
-#[derive(Clone, Default)]
-struct Events(Arc<Mutex<Vec<Event>>>);
-
-impl Events {
-    fn consumer(&self, server: &Server) -> Consumer {
-        let events = self.0.clone();
-        builder(server).on_event(move |event| events.lock().unwrap().push(event)).build().unwrap()
-    }
-
-    fn all(&self) -> Vec<Event> {
-        self.0.lock().unwrap().clone()
-    }
-
-    fn disconnected(&self) -> Vec<(String, Duration)> {
-        let reason = |event| match event {
-            Event::Disconnected { reason, retry_in } => Some((reason, retry_in)),
-            _ => None,
-        };
-        self.all().into_iter().filter_map(reason).collect()
-    }
-}
-
-async fn within<T>(future: impl std::future::Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("in time")
-}
-
-async fn next(consumer: &mut Consumer) -> Record {
-    within(consumer.next()).await.expect("no error").expect("a record")
-}
-
-async fn take(consumer: &mut Consumer, count: usize) -> Vec<(String, u32)> {
-    let mut taken = Vec::new();
-    for _ in 0..count {
-        let record = next(consumer).await;
-        taken.push((record.sequence_number().into(), record.attempt()));
-    }
-    taken
-}
-
-fn numbers(records: &[(&str, u32)]) -> Vec<(String, u32)> {
-    records.iter().map(|(number, attempt)| ((*number).into(), *attempt)).collect()
-}
-
-async fn server_of(frames: Vec<Vec<u8>>) -> Server {
-    Server::start([Script::Stream(frames)]).await
-}
+use crate::support::{wait_until, within, Folder, PATIENCE};
 
 #[tokio::test]
 async fn whole_batch_is_acknowledged_by_one_item() {
@@ -86,6 +31,17 @@ async fn records_of_an_open_batch_are_acknowledged_by_their_own_ids() {
     take(&mut consumer, 2).await;
     consumer.close().await;
     assert_eq!(server.outcomes(), ["a1.1 ack"]); // The loop was left at the second one.
+}
+
+#[tokio::test]
+async fn event_between_the_records_of_a_batch_does_not_end_it() {
+    for event in [unknown_event(), barrier_event("1")] {
+        let server = server_of(vec![session(), first(1), event, first(2)]).await;
+        let mut consumer = consumer(&server);
+        take(&mut consumer, 2).await;
+        consumer.close().await;
+        assert_eq!(server.outcomes(), ["a1.1 ack"]);
+    }
 }
 
 #[tokio::test]
@@ -116,7 +72,10 @@ async fn refused_stream_is_an_error() {
         let server = Server::start([Script::Refuse(refuse(status))]).await;
         match within(consumer(&server).next()).await {
             Err(Error::Sidecar(error)) => {
-                assert_eq!((error.status, error.code.as_str(), error.detail.as_str()), (status, "some-code", "a sentence"));
+                assert_eq!(
+                    (error.status, error.code.as_str(), error.detail.as_str()),
+                    (status, "some-code", "a sentence")
+                );
             }
             other => panic!("{other:?}"),
         }
@@ -202,8 +161,7 @@ async fn batch_that_the_connection_cut_is_not_acknowledged_as_a_whole() {
 
 #[tokio::test]
 async fn unknown_event_is_passed_on() {
-    let field_31_of_length_0 = vec![3, 0xFA, 0x01, 0];
-    let server = server_of(vec![session(), field_31_of_length_0, first(1)]).await;
+    let server = server_of(vec![session(), unknown_event(), first(1)]).await;
     let events = Events::default();
     take(&mut events.consumer(&server), 1).await;
     assert!(events.all().contains(&Event::Unknown));
@@ -220,7 +178,8 @@ async fn large_record_is_delivered() {
 #[tokio::test]
 async fn missed_heartbeats_end_the_connection() {
     let server =
-        Server::start([Script::Stream(vec![session_with(60_000, 100)]), Script::Stream(vec![session(), first(1)])]).await;
+        Server::start([Script::Stream(vec![session_with(60_000, 100)]), Script::Stream(vec![session(), first(1)])])
+            .await;
     let events = Events::default();
     take(&mut events.consumer(&server), 1).await;
     assert_eq!(events.disconnected()[0].0, "no heartbeat");
@@ -234,60 +193,6 @@ async fn take_over_is_an_error() {
     assert!(within(consumer.next()).await.unwrap().is_none());
     consumer.close().await;
     assert_eq!(server.deleted(), Vec::<String>::new());
-}
-
-#[tokio::test]
-async fn outcome_of_a_running_handler_settles_the_redelivery() {
-    let again = vec![session(), record(1, 2, "b2"), record(2, 1, "b2")];
-    let server = Server::start([Script::Stream(vec![session(), first(1)]), Script::Stream(again)]).await;
-    let mut consumer = consumer(&server);
-    let kept = next(&mut consumer).await;
-    server.hang_up();
-    let second = next(&mut consumer).await;
-    assert_eq!(second.sequence_number(), "2");
-    kept.drop(); // The iteration has acknowledged it.
-    second.ack();
-    consumer.close().await;
-    let mut outcomes = server.outcomes();
-    outcomes.sort();
-    assert_eq!(outcomes, ["a1.2 ack", "a2.1 ack"]);
-}
-
-#[tokio::test]
-async fn record_is_kept_over_several_reconnects() {
-    let server = server_of(vec![session(), first(1)]).await;
-    let events = Events::default();
-    let mut consumer = events.consumer(&server);
-    let kept = next(&mut consumer).await;
-    for count in 1..=2 {
-        server.add_stream(vec![session()]); // The second session ends before the redelivery.
-        server.hang_up();
-        wait_until("the connection was lost", || events.disconnected().len() == count).await;
-        wait_until("the next session is open", || {
-            events.all().iter().filter(|event| matches!(event, Event::Session { .. })).count() == count + 1
-        })
-        .await;
-    }
-    server.write(record(1, 3, "b3"));
-    server.write(record(2, 1, "b3"));
-    kept.drop();
-    wait_until("the redelivery is dropped", || server.outcomes() == ["a1.3 drop"]).await;
-    assert_eq!(take(&mut consumer, 1).await, numbers(&[("2", 1)]));
-}
-
-#[tokio::test]
-async fn outcome_that_was_not_confirmed_settles_the_redelivery() {
-    let again = vec![session(), record(1, 2, "b2"), record(2, 1, "b2")];
-    let server = Server::start([Script::Stream(vec![session(), first(1)]), Script::Stream(again)]).await;
-    for _ in 0..3 {
-        server.answer_settle(refuse(503));
-    }
-    let mut consumer = consumer(&server);
-    next(&mut consumer).await.drop();
-    wait_until("the settlement is refused for now", || !server.settles().is_empty()).await;
-    server.hang_up();
-    assert_eq!(take(&mut consumer, 1).await, numbers(&[("2", 1)]));
-    wait_until("the redelivery is dropped", || server.outcomes().contains(&"a1.2 drop".into())).await;
 }
 
 #[tokio::test]
@@ -327,8 +232,8 @@ async fn retry_after_of_a_settle_request_is_heeded() {
 #[tokio::test]
 async fn acknowledgements_leave_when_half_of_the_records_or_bytes_wait() {
     for (count, data) in [(501, "{}".to_string()), (2, "x".repeat(9 << 20))] {
-        let records =
-            (1..=count).map(|number| Sent { data: data.clone().into(), ..Sent::new(number.to_string(), 1, "b1") }.frame());
+        let records = (1..=count)
+            .map(|number| Sent { data: data.clone().into(), ..Sent::new(number.to_string(), 1, "b1") }.frame());
         let server = server_of([session()].into_iter().chain(records).collect()).await;
         let mut consumer = builder(&server).ack_interval(PATIENCE * 2).build().unwrap();
         take(&mut consumer, count).await;
@@ -343,7 +248,8 @@ async fn settle_request_has_at_most_1000_items() {
     let mut consumer = builder(&server).ack_interval(PATIENCE).build().unwrap();
     take(&mut consumer, 2501).await;
     consumer.close().await;
-    let sizes: Vec<usize> = server.settles().iter().map(|(body, _)| body["settlements"].as_array().unwrap().len()).collect();
+    let sizes: Vec<usize> =
+        server.settles().iter().map(|(body, _)| body["settlements"].as_array().unwrap().len()).collect();
     assert_eq!(sizes, [1000, 1000, 500]);
 }
 
@@ -361,7 +267,7 @@ async fn slow_answer_does_not_stop_the_stream() {
 #[tokio::test]
 async fn refused_item_is_reported() {
     let server = server_of(vec![session(), first(1)]).await;
-    server.answer_settle(failed("a1.1"));
+    server.answer_settle(failed("a1.1", "EXPIRED"));
     let events = Events::default();
     let mut consumer = events.consumer(&server);
     next(&mut consumer).await.drop();
@@ -423,133 +329,6 @@ async fn token_file_is_read_for_each_request() {
 }
 
 #[tokio::test]
-async fn records_behind_a_retry_are_handed_out_behind_its_redelivery() {
-    let server = server_of(vec![session(), first(1), first(2), first(3)]).await;
-    let mut consumer = consumer(&server);
-    next(&mut consumer).await.retry("not yet");
-    wait_until("the retry is sent", || !server.settles().is_empty()).await;
-    for number in 1..=3 {
-        server.write(record(number, 2, "b2"));
-    }
-    assert_eq!(take(&mut consumer, 3).await, numbers(&[("1", 2), ("2", 2), ("3", 2)]));
-    let expected = json!({"settlements": [{"ack_id": "a1.1", "outcome": "retry", "reason": "not yet"}], "barrier": "1"});
-    assert_eq!(server.settles()[0].0, expected);
-}
-
-#[tokio::test]
-async fn records_behind_a_refused_retry_are_handed_out() {
-    let server = server_of(vec![session(), first(1), first(2), first(3)]).await;
-    server.answer_settle(failed("a1.1"));
-    let mut consumer = consumer(&server);
-    next(&mut consumer).await.retry("not yet");
-    assert_eq!(take(&mut consumer, 2).await, numbers(&[("2", 1), ("3", 1)]));
-}
-
-/// The retry of a request is accepted, and its barrier does not come by itself.
-fn accepted() -> Answer {
-    Answer { has_barrier: false, ..answer(200, json!({"ok": 1, "failed": []})) }
-}
-
-#[tokio::test]
-async fn records_behind_a_retry_wait_for_the_barrier() {
-    let server = server_of(vec![session(), first(1), first(2)]).await;
-    server.answer_settle(accepted());
-    let mut consumer = consumer(&server);
-    next(&mut consumer).await.retry("");
-    wait_until("the retry is sent", || !server.settles().is_empty()).await;
-    server.write(first(3)); // Delivered before the sidecar took the retry.
-    assert!(tokio::time::timeout(Duration::from_millis(200), consumer.next()).await.is_err());
-    server.write(barrier_event("1"));
-    for number in 1..=3 {
-        server.write(record(number, 2, "b2"));
-    }
-    assert_eq!(take(&mut consumer, 3).await, numbers(&[("1", 2), ("2", 2), ("3", 2)]));
-}
-
-#[tokio::test]
-async fn redeliveries_before_the_answer_of_a_retry_are_handed_out() {
-    let server = server_of(vec![session(), first(1), first(2)]).await;
-    server.answer_settle(Answer { delay: Duration::from_millis(300), ..accepted() });
-    let mut consumer = consumer(&server);
-    next(&mut consumer).await.retry("");
-    wait_until("the retry is sent", || !server.settles().is_empty()).await;
-    server.write(barrier_event("1"));
-    server.write(record(1, 2, "b2"));
-    server.write(record(2, 2, "b2"));
-    assert_eq!(take(&mut consumer, 2).await, numbers(&[("1", 2), ("2", 2)]));
-}
-
-#[tokio::test]
-async fn batch_is_retried_from_its_end() {
-    let server = server_of(vec![session(), first(1), first(2)]).await;
-    let mut consumer = consumer(&server);
-    within(consumer.next_batch(2, PATIENCE)).await.unwrap().unwrap().retry("");
-    wait_until("both are retried", || server.outcomes().len() == 2).await;
-    assert_eq!(server.outcomes(), ["a2.1 retry", "a1.1 retry"]);
-}
-
-#[tokio::test]
-async fn retry_by_key_holds_and_takes_back_its_lane() {
-    let of = |number: &str, attempt, lane| Sent { lane, ..Sent::new(number, attempt, "b1") }.frame();
-    let server = server_of(vec![session(), of("1", 1, 5), of("2", 1, 6), of("3", 1, 5), of("4", 1, 6)]).await;
-    server.answer_settle(accepted());
-    let mut consumer = builder(&server).ordering(Ordering::Key).build().unwrap();
-    next(&mut consumer).await.retry("");
-    assert_eq!(take(&mut consumer, 1).await, numbers(&[("2", 1)]));
-    wait_until("the retry is sent", || !server.settles().is_empty()).await;
-    server.write(barrier_event("1"));
-    server.write(of("1", 2, 5));
-    server.write(of("3", 2, 5));
-    assert_eq!(take(&mut consumer, 3).await, numbers(&[("4", 1), ("1", 2), ("3", 2)]));
-}
-
-#[tokio::test]
-async fn retry_leaves_the_redelivery_of_an_earlier_record() {
-    let server = server_of(vec![session(), first(2)]).await;
-    server.answer_settle(accepted());
-    let mut consumer = consumer(&server);
-    next(&mut consumer).await.retry("");
-    wait_until("the retry is sent", || !server.settles().is_empty()).await;
-    server.write(record(1, 2, "b2"));
-    server.write(barrier_event("1"));
-    server.write(record(2, 2, "b3"));
-    assert_eq!(take(&mut consumer, 2).await, numbers(&[("1", 2), ("2", 2)]));
-}
-
-#[tokio::test]
-async fn redriven_records_continue_while_a_retry_waits() {
-    let redriven = Sent { redriven: true, ..Sent::new("2", 1, "b2") };
-    let server = server_of(vec![session(), first(1), redriven.frame()]).await;
-    server.answer_settle(accepted());
-    let mut consumer = consumer(&server);
-    next(&mut consumer).await.retry("");
-    assert!(next(&mut consumer).await.redriven());
-}
-
-#[tokio::test]
-async fn other_shards_continue_while_a_retry_waits() {
-    let server = server_of(vec![session(), first(1), of_shard(2, "other", "b2")]).await;
-    server.answer_settle(refuse(503));
-    let mut consumer = consumer(&server);
-    next(&mut consumer).await.retry("");
-    assert_eq!(next(&mut consumer).await.shard_id(), "other");
-}
-
-#[tokio::test]
-async fn sequence_numbers_of_the_service_are_ordered() {
-    let of = |last: u32, attempt, batch| {
-        Sent::new(format!("4968058912170683472591166892084611005313158058320959{last}"), attempt, batch).frame()
-    };
-    let server = server_of(vec![session(), of(8978, 1, "b1"), of(8979, 1, "b1")]).await;
-    let mut consumer = consumer(&server);
-    next(&mut consumer).await.retry("");
-    wait_until("the retry is sent", || !server.settles().is_empty()).await;
-    server.write(of(8978, 2, "b2"));
-    server.write(of(8979, 2, "b2"));
-    assert_eq!(take(&mut consumer, 2).await.into_iter().map(|(_, attempt)| attempt).collect::<Vec<_>>(), [2, 2]);
-}
-
-#[tokio::test]
 async fn lost_lease_takes_its_records() {
     let server = server_of(vec![session(), first(1), first(2), of_shard(3, "other", "b2")]).await;
     let events = Events::default();
@@ -580,7 +359,8 @@ async fn extension_ends_with_max_processing() {
     let mut consumer = builder(&server).max_processing(Duration::from_millis(400)).build().unwrap();
     take(&mut consumer, 1).await;
     server.write(record(2, 1, "b2"));
-    wait_until("the second batch is extended", || extensions(&server).iter().any(|item| item["batch_id"] == "b2")).await;
+    wait_until("the second batch is extended", || extensions(&server).iter().any(|item| item["batch_id"] == "b2"))
+        .await;
     tokio::time::sleep(Duration::from_millis(600)).await;
     let before = extensions(&server).len();
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -625,7 +405,8 @@ async fn failure_of_a_handler_is_a_retry() {
         wait_until("both are retried", || server.outcomes().len() == 2).await;
         stopper.stop();
         within(running).await.unwrap().unwrap();
-        let mut reasons: Vec<_> = server.items().iter().map(|item| item["reason"].as_str().unwrap().to_string()).collect();
+        let mut reasons: Vec<_> =
+            server.items().iter().map(|item| item["reason"].as_str().unwrap().to_string()).collect();
         reasons.sort();
         assert_eq!(reasons, ["EOF while parsing an object at line 1 column 1", "panic: the handler panics"]);
     }
@@ -658,7 +439,8 @@ async fn session_is_asked_for_with_the_options() {
     let builder = builder(&server).max_in_flight(5).concurrency(4).shards(["a", "b/c"]).subscription("sub name");
     let mut consumer = builder.build().unwrap();
     take(&mut consumer, 1).await;
-    let target = "/v1/records/stream?client_id=orders&max_in_flight=5&max_in_flight_bytes=16777216&ack_deadline_ms=60000\
+    let target =
+        "/v1/records/stream?client_id=orders&max_in_flight=5&max_in_flight_bytes=16777216&ack_deadline_ms=60000\
                   &ordering=key&lanes=64&shards=a%2Cb%2Fc&subscription=sub%20name";
     assert!(server.opened()[0].starts_with(&format!("GET {target} HTTP/1.1\r\n")), "{}", server.opened()[0]);
     assert!(server.opened()[0].contains("Accept: application/x-protobuf\r\n"));

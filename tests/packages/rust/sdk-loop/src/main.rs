@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! sdk-loop COUNT reads the stream demo by the polling loop of the AWS SDK, to compare its CPU time with that of the package.
-//! The endpoint is AWS_ENDPOINT_URL_KINESIS, by plain HTTP. The number of records so far is printed after every 1,000 records.
+//! sdk-loop COUNT reads the stream demo by the polling loop of the AWS SDK, to compare its CPU time with that of the
+//! package. The endpoint is AWS_ENDPOINT_URL_KINESIS, by plain HTTP. The number of records so far is printed after
+//! every 1,000 records.
 
 use std::env;
 use std::io::{self, Write};
@@ -53,7 +54,8 @@ impl Counter {
 
 fn client() -> Result<Client, Failure> {
     let setting = |name| env::var(name).map_err(|error| format!("{name}: {error}"));
-    let key = Credentials::new(setting("AWS_ACCESS_KEY_ID")?, setting("AWS_SECRET_ACCESS_KEY")?, None, None, "environment");
+    let key =
+        Credentials::new(setting("AWS_ACCESS_KEY_ID")?, setting("AWS_SECRET_ACCESS_KEY")?, None, None, "environment");
     let config = Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .endpoint_url(setting("AWS_ENDPOINT_URL_KINESIS")?)
