@@ -16,6 +16,8 @@ import threading
 import time
 import urllib.request
 
+from kinesis_sidecar import Consumer
+
 PATIENCE = 60.0  # Seconds, for what hangs.
 
 
@@ -36,13 +38,26 @@ def record_line(number, attempt=1, batch="b1", data=b"{}", key="k", shard="shard
             "data": base64.b64encode(data).decode()}
 
 
+def consumer_of(server, **options):
+    return Consumer("orders", url=server.url, **options)
+
+
+def numbers(records):
+    return [int(record.sequence_number) for record in records]
+
+
+def handed_out(records, count):
+    return [(int(record.sequence_number), record.attempt) for _, record in zip(range(count), records)]
+
+
 SESSION = {"type": "session", "session": "orders", "client_id": "orders", "boot_id": "1", "max_in_flight": 1000,
            "max_in_flight_bytes": 1 << 24, "ack_deadline_ms": 60000, "heartbeat_ms": 10000}
 
 
 class ScriptedServer:
-    """Streams are answered by the items of `streams`: a list of lines (dicts) or bytes, `Refuse`, or `HangUp`; the stream stays
-    open behind the last one until `release` is called. Settle requests are kept in `settles`; `settle_answers` are used first."""
+    """Streams are answered by the items of `streams`: a list of lines (dicts) or bytes, or what `refuse` returns. A
+    stream stays open after its last line until `say(None)`. Settle requests are kept in `settles`; `settle_answers` are
+    used first."""
 
     def __init__(self):
         self.streams = queue.SimpleQueue()
@@ -68,6 +83,9 @@ class ScriptedServer:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 outer.settles.append((body, dict(self.headers)))
                 status, answer, headers = outer.settle_answers.popleft() if outer.settle_answers else (200, None, {})
+                if status is None:
+                    outer.hang_up(self)
+                    return
                 if answer is None:
                     answer = {"ok": len(body["settlements"]), "failed": [], "persisted": True, "positions": []}
                 outer.answer(self, status, answer, headers)
@@ -111,6 +129,10 @@ class ScriptedServer:
             with contextlib.suppress(OSError):
                 handler.wfile.write(b"%x\r\n%s\r\n" % (len(content), content))
                 handler.wfile.flush()
+        self.hang_up(handler)
+
+    @staticmethod
+    def hang_up(handler):
         handler.close_connection = True
         handler.connection.shutdown(socket.SHUT_RDWR)
 
@@ -133,6 +155,14 @@ class ScriptedServer:
 
 def refuse(status, code="", detail="refused", retryable=False, **headers):
     return status, {"code": code, "detail": detail, "retryable": retryable}, headers
+
+
+def refuse_item(ack_id, reason):
+    failure = {"ack_id": ack_id, "reason": reason, "message": "refused"}
+    return 200, {"ok": 0, "failed": [failure], "persisted": False, "positions": []}, {}
+
+
+NO_ANSWER = (None, None, {})  # The server takes the request and closes the connection.
 
 
 class RealSidecar:

@@ -116,6 +116,17 @@ def test_slow_handler_beyond_the_deadline_is_not_repeated(sidecar):
     assert calls == [1]
 
 
+def test_rest_of_a_retried_batch_is_handed_out_once(sidecar):
+    sidecar.put([1, 2, 3], key=lambda _: "one")
+    with Consumer("orders", url=sidecar.url) as consumer:
+        batches = consumer.batches(max_records=3, max_wait=60.0)
+        first, *rest = next(batches)
+        first.retry(delay=0.01)
+        wait_until(lambda: all(record._adopted for record in rest), "the rest is redelivered")
+        sidecar.put([4, 5], key=lambda _: "one")
+        assert [record.json() for record in next(batches)] == [1, 4, 5]
+
+
 def test_left_loop_gives_its_record_back(sidecar):
     sidecar.put([1, 2, 3], key=lambda _: "one")
     with Consumer("orders", url=sidecar.url) as consumer:

@@ -8,19 +8,11 @@ import threading
 import time
 
 import pytest
-from support import SESSION, record_line, refuse, wait_until
+from support import SESSION, consumer_of, handed_out, numbers, record_line, refuse, wait_until
 
 from kinesis_sidecar import Consumer, SessionTakenOver, SidecarError, aio
 from kinesis_sidecar._base import Stream
 from kinesis_sidecar._wire import ProtobufDecoder
-
-
-def consumer_of(server, **options):
-    return Consumer("orders", url=server.url, **options)
-
-
-def numbers(records):
-    return [int(record.sequence_number) for record in records]
 
 
 def take(consumer, count):
@@ -364,10 +356,6 @@ def test_token_file_is_read_for_each_request(server, tmp_path):
         wait_until(lambda: server.settles, "the record is settled")
     assert server.opened[0][1]["Authorization"] == "Bearer first"
     assert server.settles[0][1]["Authorization"] == "Bearer second"
-
-
-def handed_out(records, count):
-    return [(int(record.sequence_number), record.attempt) for _, record in zip(range(count), records)]
 
 
 def retried_while_others_wait(server, accepted):

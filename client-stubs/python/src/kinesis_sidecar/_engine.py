@@ -16,6 +16,7 @@ ITEMS_MAX = 1000  # In one settle request.
 HEARTBEATS_MISSED = 3
 RETRY_AFTER_MAX_SECONDS = 30.0
 SESSION_GONE = (409, 410)
+REDELIVERED = ("EXPIRED", "FENCED")  # Reasons of a refusal: the sidecar redelivers the record.
 NOWHERE = (-1, 0)  # A position before all others.
 
 
@@ -41,20 +42,22 @@ class Group:
 
 
 class Hold:
-    """A retry that waits for its answer and its barrier."""
+    """A retry that waits for its answer and its barrier, or for the redelivery of its record."""
 
     __slots__ = ("record", "barrier", "accepted")
 
     def __init__(self, record: Record):
         self.record = record
-        self.barrier = 0                   # 0: not sent.
+        self.barrier = 0                   # 0: not sent, or redelivered.
         self.accepted: bool | None = None  # None: not answered.
 
     def is_resolved(self, barriers_seen: int) -> bool:
         return self.accepted is False or (self.accepted is True and barriers_seen >= self.barrier)
 
     def takes_back(self, record: Record) -> bool:
-        return self.accepted is True and record.barriers < self.barrier and record.position > self.record.position
+        """A record of a lost lease takes nothing back: `lease_lost` has dropped the others of its epoch."""
+        return self.accepted is True and self.record._group.current and record.barriers < self.barrier and \
+            record.position > self.record.position
 
 
 class Resolved:
@@ -69,12 +72,13 @@ class Resolved:
 class Request:
     """The body of a settle request, and what its answer decides."""
 
-    __slots__ = ("body", "holds", "records")
+    __slots__ = ("body", "holds", "records", "repeated")
 
     def __init__(self) -> None:
         self.body: dict[str, Any] = {"settlements": []}
         self.holds: list[Hold] = []
         self.records: list[Record] = []  # With an outcome; none in an extension.
+        self.repeated = False            # It was sent before, and had no answer.
 
     def add(self, item: dict[str, Any], records: Iterable[Record] = ()) -> None:
         self.body["settlements"].append(item)
@@ -83,6 +87,16 @@ class Request:
     @property
     def is_full(self) -> bool:
         return len(self.body["settlements"]) >= ITEMS_MAX
+
+    def refusals(self, answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """The items that count as refused. A repeated retry counts as accepted if the sidecar redelivers its record:
+        the first copy of the request, or the ack deadline, has taken the later records of the scope back."""
+        if not self.records:
+            return
+        retries = {item["ack_id"] for item in self.body["settlements"] if self.repeated and item["outcome"] == RETRY}
+        for failure in answer.get("failed") or ():
+            if failure.get("ack_id") not in retries or failure.get("reason") not in REDELIVERED:
+                yield failure
 
 
 class Engine:
@@ -127,6 +141,9 @@ class Engine:
         self.aside: dict[Any, list[Record]] = {}  # Records of `begin` that a retry holds, by scope.
         # The app has them, or the sidecar has not confirmed their outcome, and their session has ended.
         self.adoptable: dict[tuple[Any, ...], Record] = {}
+        # Unconfirmed records of this session, for the redeliveries in the last batch; None if it has none.
+        self.earlier: dict[tuple[Any, ...], Record] | None = None
+        self.lease_lost = False  # Records of a lost lease may have no outcome yet.
         self.heads: dict[str, tuple[int, int]] = {}  # By shard: position of the first record of its last batch.
 
         self.stale = 0
@@ -206,7 +223,7 @@ class Engine:
             group.count += 1
             group.open += 1
             group.bytes += size
-            if not (self.adoptable and self._adopt(record)):
+            if not ((record.attempt > 1 or self.adoptable or self.lease_lost) and self._adopt(record)):
                 records.append(record)
         self._hand(records)
 
@@ -220,6 +237,7 @@ class Engine:
             self.group.whole = True
             self.mean_bytes = self.group.bytes // self.group.count
         shard_id = message["shard_id"] if isinstance(message, dict) else message.shard_id
+        self.earlier = None
         self.group = Group(batch_id, shard_id, now)
         self.groups[self.group] = None
         first = self.record_type(message, self, self.group)
@@ -239,6 +257,7 @@ class Engine:
             for group in self.groups:
                 if group.shard_id == event.get("shard_id") and not group.records[0].redriven:
                     group.current = False
+                    self.lease_lost = True
         self.on_event(event)
         if kind == "ended" and event.get("reason") == "taken_over":
             self.session_open = False
@@ -254,7 +273,7 @@ class Engine:
         self.disconnected()
         for group in set(self.groups) | set(self.acked):
             group.live = False
-        self.groups, self.acked, self.unsent, self.pending = {}, {}, 0, None
+        self.groups, self.acked, self.unsent, self.pending, self.lease_lost = {}, {}, 0, None, False
         self.urgent.clear()
         with self.lock:
             held, self.held = self.held, {}
@@ -276,7 +295,7 @@ class Engine:
     def _unconfirmed(self) -> Iterator[Record]:
         """Records that the app has, and those whose outcome the sidecar has not confirmed."""
         for group in self.groups:
-            yield from (record for record in group.records if group.live and record.begun and record.outcome is None)
+            yield from (record for record in group.records if record.begun and not record.processed)
         for group in self.acked:
             yield from group.unsent
         yield from self.urgent
@@ -291,9 +310,13 @@ class Engine:
 
     def _adopt(self, redelivery: Record) -> bool:
         """True if the app has an earlier delivery of the record, whose outcome settles this one."""
-        record = self.adoptable.pop(redelivery.identity, None)
+        record = self.adoptable.pop(redelivery.identity, None) or self._earlier(redelivery)
         if record is None:
+            if self.held:
+                self._confirm(redelivery)
             return False
+        if not record.processed:
+            record._group.open -= 1
         redelivery._group.records[-1] = record
         record._group = redelivery._group
         record._adopted = redelivery
@@ -304,6 +327,26 @@ class Engine:
                 self._hold(record)
             self.outcomes.append(record)
         return True
+
+    def _earlier(self, redelivery: Record) -> Record | None:
+        """The unconfirmed delivery of the record in this session. None if its retry was sent: the retry may have caused
+        the redelivery, and the app gets it."""
+        if self.earlier is None:
+            self.earlier = {record.identity: record for record in self._unconfirmed()}
+        record = self.earlier.get(redelivery.identity)
+        return None if record is None or (record.outcome == RETRY and record.processed) else record
+
+    def _confirm(self, redelivery: Record) -> None:
+        """The redelivery of a retried record stands for the answer and the barrier: it shows that the sidecar has taken
+        the later records of the scope back, and that it delivers them again after this one."""
+        scope = self.scope_of(redelivery)
+        with self.lock:
+            for hold in self.held.get(scope, ()):
+                if hold.record.identity == redelivery.identity:
+                    hold.accepted = True
+                    self._take_back(scope, [hold])
+                    hold.barrier = 0
+        self._resolve()
 
     # --- What has to be sent ---
 
@@ -424,6 +467,7 @@ class Engine:
         if now >= self.extend_at:
             self.extend_at = now + self.ack_deadline / 3
             self.groups = {group: None for group in self.groups if group.open > 0 or not group.whole}
+            self.lease_lost = not all(group.current for group in self.groups)
             for group in self.groups:
                 if group.live and group.open > 0 and now - group.since < self.options.max_processing and not request.is_full:
                     request.add({"batch_id": group.batch_id, "outcome": "extend", "delay_ms": int(self.ack_deadline * 1000)})
@@ -444,7 +488,7 @@ class Engine:
         """The sidecar has judged each settlement."""
         self.pending = None
         refused = set()
-        for failure in answer.get("failed") or () if request.records else ():
+        for failure in request.refusals(answer):
             refused.add(failure.get("ack_id"))
             self.failed += 1
             self.on_event({"type": "settle_failed", **failure})
@@ -463,6 +507,7 @@ class Engine:
             if not err.is_temporary:
                 raise err
             retry_after = err.retry_after or 0.0
+        request.repeated = True
         self.retry_at = now + max(self.options.ack_interval, min(retry_after, RETRY_AFTER_MAX_SECONDS))
         return False
 
