@@ -34,7 +34,7 @@ static struct ks_dead_letters *store_of(struct ks_exchange *exchange)
 
     if (store == NULL)
         ks_exchange_problem(exchange, KS_PROBLEM_FAILED_PRECONDITION,
-                            "there are no dead letters without --dead-letters or --state-dir");
+                            "there are no dead letters: give --dead-letters, or --state-dir");
     return store;
 }
 
@@ -99,6 +99,9 @@ static bool fill_row(const struct ks_exchange *exchange, struct ks_arena *arena,
     row->attempts = letter->attempts;
     row->cause = cause_of(letter->cause);
     row->died_at = letter->died_ms;
+    row->first_died_at = letter->first_died_ms;
+    row->in_stream = letter->pointer;
+    row->expires_at = letter->expires_ms;
     row->redriven = ks_switchboard_is_redriven(exchange->subscription->board, letter->id);
     row->data.len = letter->data.size;
     row->data.data = (uint8_t *)(uintptr_t)letter->data.data;
@@ -154,6 +157,7 @@ void ks_handle_dead_letters(struct ks_exchange *exchange)
 {
     struct ks_dead_letters *store = store_of(exchange);
     ks_view after = KS_VIEW("");
+    ks_view scope;
     uint64_t most;
     struct call *call;
 
@@ -163,6 +167,12 @@ void ks_handle_dead_letters(struct ks_exchange *exchange)
     if (!ks_exchange_hold(exchange, KS_LETTERS_BYTES_MAX))
         return;
     (void)ks_request_param(&exchange->request, "page_token", &after);
+    if (ks_request_param(&exchange->request, "scope", &scope) &&
+        !ks_view_equal(scope, KS_VIEW("fleet"))) {
+        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                            "scope is fleet, or left out: the list has all letters of the store");
+        return;
+    }
     call = begin(exchange);
     if (call != NULL)
         store->vtable->list(store, after, (uint32_t)most, listed, call);
@@ -220,6 +230,10 @@ static void refuse(struct ks_exchange *exchange, ks_err err, const char *detail)
 {
     if (ks_err_is(err, KS_ERR_NOT_FOUND))
         ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no such dead letter");
+    else if (ks_err_is(err, KS_ERR_EXPIRED))
+        ks_exchange_problem(exchange, KS_PROBLEM_FAILED_PRECONDITION,
+                            "its record has left the stream, and only a pointer to it was kept; "
+                            "discard it");
     else if (ks_err_is(err, KS_ERR_CONDITION))
         ks_exchange_problem(exchange, KS_PROBLEM_REDRIVEN, "it is being delivered again");
     else if (ks_err_is(err, KS_ERR_BUSY))

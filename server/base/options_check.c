@@ -173,6 +173,20 @@ static ks_err check_places(const struct ks_options *options, struct ks_detail *d
     return KS_OK;
 }
 
+static ks_err check_dead_letters(const struct ks_options *options, struct ks_detail *detail)
+{
+    const bool table = strcmp(options->dead_letters, "table") == 0;
+
+    if (table && strcmp(options->leases, "dynamodb") != 0)
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "--dead-letters: table wants --leases dynamodb");
+    if (!table && options->dead_letters[0] != '\0' &&
+        (strncmp(options->dead_letters, "sqlite:", 7) != 0 || options->dead_letters[7] == '\0'))
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "--dead-letters: wants table or sqlite:PATH");
+    return KS_OK;
+}
+
 static ks_err check_poison(const struct ks_options *options, struct ks_detail *detail)
 {
     bool ends = options->max_attempts > 0 || options->max_record_age_ms > 0;
@@ -180,9 +194,7 @@ static ks_err check_poison(const struct ks_options *options, struct ks_detail *d
     char quoted[KS_QUOTE_SIZE];
     uint32_t count;
 
-    if (options->dead_letters[0] != '\0' &&
-        (strncmp(options->dead_letters, "sqlite:", 7) != 0 || options->dead_letters[7] == '\0'))
-        return ks_err_because(KS_FAIL(INVALID), detail, "--dead-letters: wants sqlite:PATH");
+    KS_TRY(check_dead_letters(options, detail));
     ks_option_quote(ks_view_text(options->retry_backoff_ms), quoted);
     if (!ks_ok(ks_option_waits(options->retry_backoff_ms, waits, &count)))
         return ks_err_because(KS_FAIL(INVALID), detail,

@@ -42,11 +42,13 @@ static void set_default_state_dir(struct ks_options *options)
         ks_option_directory(path, options->state_dir);
 }
 
-/* What is to be kept on this machine is kept there. */
+/* Where the leases are they survive this machine, or are on it. */
 static void set_default_dead_letters(struct ks_options *options)
 {
     int size;
 
+    if (options->dead_letters[0] == '\0' && strcmp(options->leases, "dynamodb") == 0)
+        (void)snprintf(options->dead_letters, KS_OPTION_TEXT_SIZE, "table");
     if (options->dead_letters[0] != '\0' || options->state_dir[0] == '\0')
         return;
     size = snprintf(options->dead_letters, KS_OPTION_TEXT_SIZE, "sqlite:%s/dead_letters.db",

@@ -197,8 +197,8 @@ static void warn_of_plain_http(const struct ks_endpoint *endpoint)
                 endpoint->url);
 }
 
-ks_err ks_cloud_client(struct ks_cloud_part *part, enum ks_aws_service service,
-                       struct ks_aws_client **ret_client, struct ks_detail *detail)
+static ks_err open_client(struct ks_cloud_part *part, enum ks_aws_service service,
+                          struct ks_detail *detail)
 {
     struct ks_cloud *cloud = part->cloud;
     struct ks_endpoint endpoint;
@@ -207,7 +207,6 @@ ks_err ks_cloud_client(struct ks_cloud_part *part, enum ks_aws_service service,
     struct ks_aws_client_options options = {.service = service, .loop = cloud->loop};
 
     assert(cloud->settings != NULL);
-    assert(part->clients[service] == NULL);
 
     find_stream_region(part);
     if (cloud->credentials == NULL)
@@ -230,6 +229,14 @@ ks_err ks_cloud_client(struct ks_cloud_part *part, enum ks_aws_service service,
         strcmp(cloud->settings->region, rules.region) != 0)
         ks_info("aws: the stream is in %s, as its ARN says, and all else in %s", rules.region,
                 cloud->settings->region);
+    return KS_OK;
+}
+
+ks_err ks_cloud_client(struct ks_cloud_part *part, enum ks_aws_service service,
+                       struct ks_aws_client **ret_client, struct ks_detail *detail)
+{
+    if (part->clients[service] == NULL)
+        KS_TRY(open_client(part, service, detail));
     *ret_client = part->clients[service];
     return KS_OK;
 }

@@ -58,7 +58,7 @@ struct ks_cloud_part {
  * nothing else may run on it yet. A failure is one of the user's settings, and `detail` says which; NO_MEMORY. */
 KS_MUST_USE ks_err ks_cloud_open(struct ks_cloud *cloud, struct ks_loop *loop,
                                  struct ks_detail *detail);
-/* The client of a service, made with all it needs. Failures as above. Nothing is asked of AWS yet. */
+/* The client of a service, one for the part, made with all it needs. Failures as above. Nothing is asked of AWS yet. */
 KS_MUST_USE ks_err ks_cloud_client(struct ks_cloud_part *part, enum ks_aws_service service,
                                    struct ks_aws_client **ret_client, struct ks_detail *detail);
 /* After the store and the source are closed; before the cloud is. Does nothing to a zeroed one. */

@@ -2,6 +2,7 @@
 #include "main/room.h"
 
 #include "adapters/dialects/dialect.h"
+#include "adapters/dynamodb/letters.h"
 #include "adapters/dynamodb/store.h"
 #include "adapters/kinesis/fanout.h"
 #include "adapters/kinesis/polling.h"
@@ -18,6 +19,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 
 /* ---- What its board says. ---- */
 
@@ -194,6 +196,20 @@ static ks_err open_cpu(struct ks_room *room)
                        &room->cpu);
 }
 
+/* In the lease table, if that is ours; in that of others there are no rows but theirs. */
+static ks_err open_letters_table(struct ks_room *room, struct ks_detail *detail)
+{
+    const bool ours = fleet_of(room->options)->protocol == KS_PROTOCOL_NATIVE;
+    char table[KS_OPTION_TEXT_SIZE + sizeof("-letters")];
+    struct ks_aws_client *client;
+
+    (void)snprintf(table, sizeof(table), "%s%s", room->options->application,
+                   ours ? "" : "-letters");
+    KS_TRY(ks_cloud_client(&room->part, KS_AWS_DYNAMODB, &client, detail));
+    return ks_dynamodb_letters_open(room->loop, client, table, ours ? NULL : room->options->stream,
+                                    &room->letters, detail);
+}
+
 static ks_err open_letters(struct ks_room *room, struct ks_detail *detail)
 {
     const char *path = ks_option_path(room->options->dead_letters);
@@ -206,6 +222,8 @@ static ks_err open_letters(struct ks_room *room, struct ks_detail *detail)
         .also_stream = room->options->stream,
     };
 
+    if (strcmp(room->options->dead_letters, "table") == 0)
+        return open_letters_table(room, detail);
     if (path == NULL)
         return KS_OK;
     return ks_sqlite_letters_open(room->loop, path, &key, &room->letters, detail);

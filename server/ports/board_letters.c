@@ -232,6 +232,16 @@ static void buried(void *arg, const struct ks_letters_answer *answer)
     ks_free(ask);
 }
 
+/* When the record leaves its stream, Unix ms; 0: not known. */
+static int64_t expiry_of(const struct ks_switchboard *board, const struct ks_record *record)
+{
+    struct ks_stream_source *const source = board->config.source;
+    const int64_t retention_ms =
+        source->vtable->retention_ms == NULL ? 0 : source->vtable->retention_ms(source);
+
+    return retention_ms > 0 && record->arrival_ms > 0 ? record->arrival_ms + retention_ms : 0;
+}
+
 static void fill_letter(struct ks_switchboard *board, const struct ks_effect *effect,
                         const struct ks_record *record, uint32_t index)
 {
@@ -253,6 +263,7 @@ static void fill_letter(struct ks_switchboard *board, const struct ks_effect *ef
         .reason = ks_board_reason_of(board, ks_board_handle(board, effect->bury.shard),
                                      effect->bury.epoch, effect->bury.first + index),
         .arrival_ms = record->arrival_ms,
+        .expires_ms = expiry_of(board, record),
         .died_ms = ks_wall_now().ms,
         .attempts = effect->bury.attempts,
         .cause = effect->bury.cause,

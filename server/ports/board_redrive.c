@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/metrics.h"
+#include "ports/fetch.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -18,6 +19,11 @@ struct ks_board_redrive {
     char id[KS_LETTER_ID_MAX + 1];
     ks_redrive_answered *answered; /* Whoever ordered it; NULL: was told. */
     void *arg;
+    struct ks_switchboard *board;
+    struct ks_letter
+        pointer; /* What was found of a letter whose record is in the stream; its views are of .. */
+    struct ks_block *names; /* .. this. */
+    struct ks_fetch *fetch; /* Reads the record. */
     /* Once it was found. */
     struct ks_block *block; /* NULL: it is looked for. */
     struct ks_letter
@@ -66,6 +72,8 @@ static void forget(struct ks_switchboard *board, struct ks_board_redrive *redriv
     if (redrive->block != NULL)
         board->redrives->bytes -= redrive->block->capacity;
     ks_block_drop(redrive->block);
+    ks_block_drop(redrive->names);
+    ks_fetch_cancel(redrive->fetch);
     *redrive = (struct ks_board_redrive){.used = false};
 }
 
@@ -88,26 +96,40 @@ static ks_view keep(struct ks_block *block, ks_view view)
     return ks_view_of(at, view.size);
 }
 
+/* Bytes of a copy. */
+static size_t size_of(const struct ks_letter *letter)
+{
+    return letter->stream.size + letter->shard_id.size + letter->sequence.size +
+           letter->partition_key.size + letter->data.size + letter->reason.size + 6;
+}
+
+/* A copy of the letter in a block of its own. FULL, NO_MEMORY. */
+static ks_err copy_letter(struct ks_switchboard *board, const struct ks_letter *letter,
+                          struct ks_letter *ret_letter, struct ks_block **ret_block)
+{
+    KS_TRY(ks_block_new(&board->budget, size_of(letter), ret_block));
+    *ret_letter = *letter;
+    ret_letter->stream = keep(*ret_block, letter->stream);
+    ret_letter->shard_id = keep(*ret_block, letter->shard_id);
+    ret_letter->sequence = keep(*ret_block, letter->sequence);
+    ret_letter->partition_key = keep(*ret_block, letter->partition_key);
+    ret_letter->data = keep(*ret_block, letter->data);
+    ret_letter->reason = keep(*ret_block, letter->reason);
+    return KS_OK;
+}
+
 /* Takes a copy of the letter, within the share. FULL, NO_MEMORY. */
 static ks_err keep_letter(struct ks_switchboard *board, struct ks_board_redrive *redrive,
                           const struct ks_letter *letter)
 {
     struct ks_board_redrives *redrives = board->redrives;
-    size_t size = letter->stream.size + letter->shard_id.size + letter->sequence.size +
-                  letter->partition_key.size + letter->data.size + letter->reason.size + 6;
 
-    if (redrives->bytes > 0 && redrives->bytes + size > board->budget.limit / SHARE_DIVISOR)
+    if (redrives->bytes > 0 &&
+        redrives->bytes + size_of(letter) > board->budget.limit / SHARE_DIVISOR)
         return KS_FAIL(FULL);
-    KS_TRY(ks_block_new(&board->budget, size, &redrive->block));
+    KS_TRY(copy_letter(board, letter, &redrive->letter, &redrive->block));
     redrives->bytes += redrive->block->capacity;
-    redrive->letter = *letter;
     redrive->letter.id = ks_view_text(redrive->id);
-    redrive->letter.stream = keep(redrive->block, letter->stream);
-    redrive->letter.shard_id = keep(redrive->block, letter->shard_id);
-    redrive->letter.sequence = keep(redrive->block, letter->sequence);
-    redrive->letter.partition_key = keep(redrive->block, letter->partition_key);
-    redrive->letter.data = keep(redrive->block, letter->data);
-    redrive->letter.reason = keep(redrive->block, letter->reason);
     redrive->record = (struct ks_record){.data = redrive->letter.data,
                                          .partition_key = redrive->letter.partition_key,
                                          .sequence = redrive->letter.sequence,
@@ -183,10 +205,50 @@ static void begin(struct ks_switchboard *board, struct ks_board_redrive *redrive
     ks_info("%sdead letter %s is delivered again", board->prefix, redrive->id);
 }
 
+/* The letter is whole, or cannot be had. */
+static void decide(struct ks_switchboard *board, struct ks_board_redrive *redrive, ks_err err,
+                   const struct ks_detail *detail)
+{
+    if (ks_ok(err))
+        begin(board, redrive);
+    answer(redrive, err, detail);
+    if (!ks_ok(err))
+        forget(board, redrive);
+}
+
+static void fetched(void *arg, ks_err err, const struct ks_record *record,
+                    const struct ks_detail *detail)
+{
+    struct ks_board_redrive *const redrive = arg;
+    struct ks_switchboard *const board = redrive->board;
+
+    redrive->fetch = NULL; /* It is over. */
+    if (ks_ok(err)) {
+        redrive->pointer.data = record->data;
+        err = keep_letter(board, redrive, &redrive->pointer);
+    } else if (!ks_err_is(err, KS_ERR_EXPIRED)) {
+        err = KS_FAIL(DISK);
+    }
+    ks_block_drop(redrive->names);
+    redrive->names = NULL;
+    decide(board, redrive, err, detail);
+}
+
+/* The record of a pointer is read from the stream. */
+static ks_err follow(struct ks_switchboard *board, struct ks_board_redrive *redrive,
+                     const struct ks_letter *letter)
+{
+    redrive->board = board;
+    KS_TRY(copy_letter(board, letter, &redrive->pointer, &redrive->names));
+    return ks_fetch_begin(board, letter->shard_id, letter->sequence, letter->sub_sequence, fetched,
+                          redrive, &redrive->fetch);
+}
+
 static void found(void *arg, const struct ks_letters_answer *said)
 {
     struct ks_board_ask *ask = arg;
     struct ks_switchboard *board = ks_board_of_ask(ask);
+    const bool is_pointer = said->outcome == KS_DONE && said->count > 0 && said->letters[0].pointer;
     struct ks_board_redrive *redrive;
     ks_err err = KS_FAIL(NOT_FOUND);
 
@@ -195,12 +257,10 @@ static void found(void *arg, const struct ks_letters_answer *said)
         if (said->outcome != KS_DONE)
             err = KS_FAIL(DISK);
         else if (said->count > 0)
-            err = keep_letter(board, redrive, &said->letters[0]);
-        if (ks_ok(err))
-            begin(board, redrive);
-        answer(redrive, err, &said->detail);
-        if (!ks_ok(err))
-            forget(board, redrive);
+            err = is_pointer ? follow(board, redrive, &said->letters[0])
+                             : keep_letter(board, redrive, &said->letters[0]);
+        if (!is_pointer || !ks_ok(err))
+            decide(board, redrive, err, &said->detail);
     }
     ks_free(ask);
 }
@@ -244,6 +304,12 @@ void ks_switchboard_discarded(struct ks_switchboard *board, ks_view id)
     struct ks_event event = {.kind = KS_EVENT_DISCARDED};
     struct ks_board_redrive *redrive = board->stopped ? NULL : find_id(board, id);
 
+    if (redrive != NULL && redrive->fetch != NULL) {
+        const struct ks_detail none = {""};
+
+        decide(board, redrive, KS_FAIL(NOT_FOUND), &none);
+        return;
+    }
     if (redrive == NULL || redrive->block == NULL)
         return; /* What is looked for only now is not found. */
     event.letter.number = redrive->number;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dead_letters.h - a durable store of the records that were given up, each with all that it was.
+/* dead_letters.h - a durable store of the records that were given up, each with all that it was, or with a pointer to
+ * where the record still is in its stream.
  *
  * A letter is named by where its record stood: the same record written again is the same letter, so a write of unknown
  * outcome may be repeated. The watermark passes the record only after a write is DONE. Loop thread; calls are answered
@@ -33,8 +34,13 @@ struct ks_letter {
     ks_view reason; /* Of the app; empty: none. */
     int64_t arrival_ms;
     int64_t died_ms;
+    int64_t
+        first_died_ms; /* When it was given up first; 0: the store does not know. Not read of what is written. */
+    int64_t expires_ms; /* Of a pointer: when its record leaves the stream; 0: not known. */
     uint32_t attempts;
     enum ks_cause cause;
+    bool
+        pointer; /* The record is in the stream alone: `data` is empty. Not read of what is written. */
 };
 
 struct ks_letters_answer {
@@ -52,8 +58,8 @@ struct ks_dead_letters {
 };
 
 struct ks_dead_letters_vtable {
-    /* Writes all of the letters or none, durably; those that are there become these. What they say is copied.
-     * UNKNOWN: they may be there; REFUSED: they are not. */
+    /* Writes the letters, which are of one shard, durably; those that are there become these. What they say is copied.
+     * UNKNOWN: some or all of them may be there; REFUSED: they are not. */
     void (*write)(struct ks_dead_letters *store, const struct ks_letter *letters, uint32_t count,
                   ks_letters_answered *answered, void *arg);
     /* Up to `most` letters whose ids are greater than `after` (empty: from the first). A letter that others
@@ -67,6 +73,10 @@ struct ks_dead_letters_vtable {
      * now; of the rest of `letter` nothing is read. What they say is copied. REFUSED: there is none. */
     void (*amend)(struct ks_dead_letters *store, const struct ks_letter *letter,
                   ks_letters_answered *answered, void *arg);
+    /* Keeps the record of a pointer: of `letter` the id and the data are read. It does not expire any more. REFUSED:
+     * there is none; UNKNOWN with a sentence: also if it is too large. NULL where letters are no pointers. */
+    void (*keep)(struct ks_dead_letters *store, const struct ks_letter *letter,
+                 ks_letters_answered *answered, void *arg);
     /* Removes it, durably. REFUSED: there is none. */
     void (*remove)(struct ks_dead_letters *store, ks_view id, ks_letters_answered *answered,
                    void *arg);

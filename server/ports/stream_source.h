@@ -146,6 +146,9 @@ struct ks_stream_source_vtable {
      * instant that the stream compares with arrivals comes from here. */
     int64_t (*now_ms)(struct ks_stream_source *source);
 
+    /* Returns how long the stream keeps a record, in ms. 0: not known. NULL: it never is. */
+    int64_t (*retention_ms)(struct ks_stream_source *source);
+
     /* NULL where records cannot be put (Kinesis). At most 500 entries, views are copied before it returns. */
     void (*put)(struct ks_stream_source *source, const struct ks_put_entry *entries, uint32_t count,
                 void (*answered)(void *arg, const struct ks_put_answer *answer), void *arg);

@@ -261,7 +261,8 @@ KS_MUST_USE ks_err ks_switchboard_checkpoint(struct ks_switchboard *board, ks_vi
 
 /* Where dead letters are, for lists and removals; NULL: there are none. */
 struct ks_dead_letters *ks_switchboard_letters(const struct ks_switchboard *board);
-/* What became of an order: OK, with the deliveries so far; NOT_FOUND, DISK (with a detail), FULL, NO_MEMORY. */
+/* What became of an order: OK, with the deliveries so far; NOT_FOUND, EXPIRED (its record has left the stream), DISK
+ * (with a detail), FULL, NO_MEMORY. */
 typedef void ks_redrive_answered(void *arg, ks_err err, uint32_t attempts,
                                  const struct ks_detail *detail);
 /* Delivers a dead letter again, to whichever session takes its shard; it stays in the store until it is acknowledged.

@@ -52,8 +52,8 @@ static void ask_table(ks_view answers, const char *key)
     struct ks_dynamodb_table table;
     struct ks_detail detail;
 
-    if (!ks_ok(ks_dynamodb_table_open(&table, loop, &client, "application", key, false, NULL, NULL,
-                                      &detail)))
+    if (!ks_ok(ks_dynamodb_table_open(&table, loop, &client, "lease table", "application", key,
+                                      false, NULL, NULL, &detail)))
         abort();
     converse(answers);
     assert((table.state == KS_STORE_READY) == (table.detail.text[0] == '\0'));

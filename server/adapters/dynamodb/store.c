@@ -484,8 +484,8 @@ static ks_err open_tables(struct dynamodb_store *store, const char *name,
         err = ks_bytes_format(&whole, "%s%s%c", name, table->suffix, '\0');
         if (ks_ok(err))
             err = ks_dynamodb_table_open(&store->tables[at], store->loop, store->client,
-                                         (const char *)whole.data, table->schema->key,
-                                         table->optional,
+                                         "lease table", (const char *)whole.data,
+                                         table->schema->key, table->optional,
                                          at > 0 && table->optional ? store->tables[0].name : NULL,
                                          dialect->index, ret_detail);
         ks_bytes_free(&whole);

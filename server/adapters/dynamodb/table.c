@@ -24,7 +24,7 @@ static void ask_again(struct ks_dynamodb_table *table, int64_t wait_ms)
 static void unusable(struct ks_dynamodb_table *table, ks_err err)
 {
     if (table->state != KS_STORE_UNUSABLE || table->err.code != err.code)
-        ks_error("lease table %s: %s", table->name, table->detail.text);
+        ks_error("%s %s: %s", table->what, table->name, table->detail.text);
     table->state = KS_STORE_UNUSABLE;
     table->err = err;
     ask_again(table, KS_DYNAMODB_UNUSABLE_MS);
@@ -33,7 +33,7 @@ static void unusable(struct ks_dynamodb_table *table, ks_err err)
 static void ready(struct ks_dynamodb_table *table, bool absent)
 {
     if (table->state != KS_STORE_READY || table->absent != absent)
-        ks_info("lease table %s: %s", table->name, absent ? "is not there" : "is ready");
+        ks_info("%s %s: %s", table->what, table->name, absent ? "is not there" : "is ready");
     table->state = KS_STORE_READY;
     table->absent = absent;
     table->was_ready = true;
@@ -63,7 +63,7 @@ static void failed(struct ks_dynamodb_table *table, const char *operation,
         return;
     }
     if (table->state == KS_STORE_OPENING)
-        ks_warn("lease table %s: cannot be asked yet: %s", table->name, table->detail.text);
+        ks_warn("%s %s: cannot be asked yet: %s", table->what, table->name, table->detail.text);
     table->state = KS_STORE_AWAY;
     ask_again(table, KS_DYNAMODB_AGAIN_MS);
 }
@@ -114,7 +114,7 @@ static void created(void *arg, const struct ks_aws_answer *answer)
 
     table->call = NULL;
     if (ks_ok(answer->err))
-        ks_info("lease table %s: was not there, is being created", table->name);
+        ks_info("%s %s: was not there, is being created", table->what, table->name);
     /* EXISTS: another sidecar was first, and it is being created all the same. */
     if (!ks_ok(answer->err) && !ks_err_is(answer->err, KS_ERR_EXISTS)) {
         failed(table, "CreateTable", answer);
@@ -261,9 +261,9 @@ static bool has_index(const struct ks_json *description, ks_view index)
 static void not_needed(struct ks_dynamodb_table *table)
 {
     if (!table->absent)
-        ks_warn("lease table %s: access denied, taken as not there, as the table %s has no index "
+        ks_warn("%s %s: access denied, taken as not there, as the table %s has no index "
                 "%s; allow dynamodb:DescribeTable on it to this role before it has one",
-                table->name, table->beside, table->index);
+                table->what, table->name, table->beside, table->index);
     ready(table, true);
     ask_again(table, KS_DYNAMODB_ABSENT_MS);
 }
@@ -362,8 +362,8 @@ static bool is_table_name(ks_view name)
 }
 
 ks_err ks_dynamodb_table_open(struct ks_dynamodb_table *table, struct ks_loop *loop,
-                              struct ks_aws_client *client, const char *name, const char *key,
-                              bool optional, const char *beside, const char *index,
+                              struct ks_aws_client *client, const char *what, const char *name,
+                              const char *key, bool optional, const char *beside, const char *index,
                               struct ks_detail *ret_detail)
 {
     if (!is_table_name(ks_view_text(name))) {
@@ -374,6 +374,7 @@ ks_err ks_dynamodb_table_open(struct ks_dynamodb_table *table, struct ks_loop *l
     }
     *table = (struct ks_dynamodb_table){.loop = loop,
                                         .client = client,
+                                        .what = what,
                                         .key = key,
                                         .optional = optional,
                                         .beside = index == NULL ? NULL : beside,

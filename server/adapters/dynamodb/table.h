@@ -28,7 +28,8 @@ enum {
 struct ks_dynamodb_table {
     struct ks_loop *loop;
     struct ks_aws_client *client;
-    const char *key; /* The one key attribute of a dialect's table; NULL: p and k. */
+    const char *key;  /* The one key attribute of a dialect's table; NULL: p and k. */
+    const char *what; /* For the log: "lease table". */
     char name[KS_DYNAMODB_TABLE_MAX + 1];
     bool optional;
     const char *beside; /* Where access is denied: this table tells, by whether it has .. */
@@ -46,9 +47,10 @@ struct ks_dynamodb_table {
  * long as the table `beside` has no global index `index`; either NULL: it is unusable. What is pointed to outlives it.
  * INVALID: no name for a table. */
 KS_MUST_USE ks_err ks_dynamodb_table_open(struct ks_dynamodb_table *table, struct ks_loop *loop,
-                                          struct ks_aws_client *client, const char *name,
-                                          const char *key, bool optional, const char *beside,
-                                          const char *index, struct ks_detail *ret_detail);
+                                          struct ks_aws_client *client, const char *what,
+                                          const char *name, const char *key, bool optional,
+                                          const char *beside, const char *index,
+                                          struct ks_detail *ret_detail);
 void ks_dynamodb_table_close(struct ks_dynamodb_table *table);
 
 /* A request was told that there is no such table: asks again, and until then it is not ready. */

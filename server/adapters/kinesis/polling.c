@@ -573,6 +573,7 @@ static const struct ks_stream_source_vtable VTABLE = {
     .read = source_read,
     .close_reader = source_close_reader,
     .now_ms = ks_reading_now_ms,
+    .retention_ms = ks_reading_retention_ms,
     .put = NULL,
     .state = ks_reading_state,
     .close = source_close,

@@ -51,6 +51,11 @@ int64_t ks_reading_now_ms(struct ks_stream_source *port)
     return ks_aws_client_now_ms(ks_reading_of(port)->client);
 }
 
+int64_t ks_reading_retention_ms(struct ks_stream_source *port)
+{
+    return ks_control_retention_ms(ks_reading_of(port)->control);
+}
+
 enum ks_store_state ks_reading_state(const struct ks_stream_source *port,
                                      struct ks_detail *ret_detail)
 {

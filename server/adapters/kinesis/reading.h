@@ -57,6 +57,7 @@ void ks_reading_describe(struct ks_stream_source *port,
 void ks_reading_list(struct ks_stream_source *port, int64_t since_ms,
                      void (*answered)(void *arg, const struct ks_list_answer *answer), void *arg);
 int64_t ks_reading_now_ms(struct ks_stream_source *port);
+int64_t ks_reading_retention_ms(struct ks_stream_source *port);
 enum ks_store_state ks_reading_state(const struct ks_stream_source *port,
                                      struct ks_detail *ret_detail);
 

@@ -380,6 +380,13 @@ static int64_t source_now_ms(struct ks_stream_source *port)
     return behind->vtable->now_ms(behind);
 }
 
+static int64_t source_retention_ms(struct ks_stream_source *port)
+{
+    struct ks_stream_source *behind = of_port(port)->behind;
+
+    return behind->vtable->retention_ms == NULL ? 0 : behind->vtable->retention_ms(behind);
+}
+
 static void source_put(struct ks_stream_source *port, const struct ks_put_entry *entries,
                        uint32_t count,
                        void (*answered)(void *arg, const struct ks_put_answer *answer), void *arg)
@@ -417,6 +424,7 @@ ks_err ks_user_records_source_open(struct ks_loop *loop, const char *subscriptio
         .read = source_read,
         .close_reader = source_close_reader,
         .now_ms = source_now_ms,
+        .retention_ms = source_retention_ms,
         .put = source_put,
         .state = source_state,
         .close = source_close,

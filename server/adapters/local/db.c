@@ -265,6 +265,7 @@ static ks_err find_stream(struct ks_local_db *db, struct ks_detail *detail)
     if (ks_ok(err)) {
         db->stream = sqlite3_column_int64(statement, 0);
         db->created_ms = sqlite3_column_int64(statement, 1);
+        db->retention_ms = sqlite3_column_int64(statement, 2);
         db->made_shards = (uint32_t)sqlite3_column_int64(statement, 3);
     }
     ks_local_db_done(statement);

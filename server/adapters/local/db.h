@@ -96,6 +96,7 @@ struct ks_local_db {
     struct ks_sqlite_place place;
     int64_t stream; /* Its row. */
     int64_t created_ms;
+    int64_t retention_ms; /* As it was when the file was opened. */
     uint32_t made_shards; /* With how many shards it was made. */
     char name[KS_STREAM_NAME_MAX + 1];
     char *path;

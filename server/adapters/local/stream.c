@@ -656,6 +656,11 @@ static int64_t source_now_ms(struct ks_stream_source *port)
     return source->given_ms;
 }
 
+static int64_t source_retention_ms(struct ks_stream_source *port)
+{
+    return of_port(port)->db->retention_ms;
+}
+
 static void source_put(struct ks_stream_source *port, const struct ks_put_entry *entries,
                        uint32_t count,
                        void (*answered)(void *arg, const struct ks_put_answer *answer), void *arg)
@@ -710,6 +715,7 @@ static const struct ks_stream_source_vtable VTABLE = {
     .read = source_read,
     .close_reader = source_close_reader,
     .now_ms = source_now_ms,
+    .retention_ms = source_retention_ms,
     .put = source_put,
     .state = source_state,
     .close = source_close,

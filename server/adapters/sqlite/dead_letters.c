@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "adapters/sqlite/dead_letters.h"
 
+#include "adapters/letter.h"
 #include "adapters/sqlite/file.h"
 #include "adapters/sqlite/letter_row.h"
 #include "base/budget.h"
@@ -46,10 +47,7 @@ struct work {
     struct sqlite_letters *store; /* NULL: closed; nobody is told. */
     struct file *file;
     enum task task;
-    struct ks_letter *letters;
-    uint32_t most;         /* Places in `letters`. */
-    uint32_t given;        /* Letters of a write. */
-    struct ks_bytes bytes; /* What their views are of, once they do not move any more. */
+    struct ks_letter_list list;
     char id[KS_LETTER_ID_MAX + 1];
     uint32_t damaged;               /* Rows that a list passed over. */
     struct ks_detail damage;        /* Of the first of them. */
@@ -59,41 +57,6 @@ struct work {
     ks_letters_answered *answered;
     void *arg;
 };
-
-/* ---- Letters, and what their views are of: one after the other in `bytes`. ---- */
-
-static ks_view *views_of(struct ks_letter *letter, uint32_t index)
-{
-    ks_view *const views[] = {&letter->id,       &letter->stream,        &letter->shard_id,
-                              &letter->sequence, &letter->partition_key, &letter->data,
-                              &letter->reason};
-
-    return index < sizeof views / sizeof views[0] ? views[index] : NULL;
-}
-
-static ks_err keep_letter(struct work *work, struct ks_letter *letter)
-{
-    ks_view *view;
-
-    for (uint32_t i = 0; (view = views_of(letter, i)) != NULL; i++)
-        KS_TRY(ks_bytes_append(&work->bytes, *view));
-    return KS_OK;
-}
-
-/* The bytes stay where they are from now on. */
-static void settle_views(struct work *work, uint32_t count)
-{
-    ks_view *view;
-    size_t at = 0;
-
-    for (uint32_t n = 0; n < count; n++) {
-        for (uint32_t i = 0; (view = views_of(&work->letters[n], i)) != NULL; i++) {
-            if (view->size > 0)
-                *view = ks_view_of(work->bytes.data + at, view->size);
-            at += view->size;
-        }
-    }
-}
 
 /* ---- On the thread of the queue. ---- */
 
@@ -167,10 +130,10 @@ static bool remove_also(struct work *work, ks_view id)
 
 static bool insert_all(struct work *work, sqlite3_stmt *statement)
 {
-    for (uint32_t i = 0; i < work->given; i++) {
-        bind_letter(statement, work->file->application, &work->letters[i]);
+    for (uint32_t i = 0; i < work->list.count; i++) {
+        bind_letter(statement, work->file->application, &work->list.letters[i]);
         if (sqlite3_step(statement) != SQLITE_DONE || sqlite3_reset(statement) != SQLITE_OK ||
-            !remove_also(work, work->letters[i].id))
+            !remove_also(work, work->list.letters[i].id))
             return false;
     }
     return true;
@@ -213,8 +176,8 @@ static void note_damage(struct work *work, ks_view id, const char *damage)
 /* The file may be somebody else's work, its order too: a list that does not go on would never end. */
 static bool is_next(const struct work *work, ks_view id)
 {
-    const ks_view before =
-        work->answer.count == 0 ? ks_view_text(work->id) : work->letters[work->answer.count - 1].id;
+    const ks_view before = work->answer.count == 0 ? ks_view_text(work->id)
+                                                   : work->list.letters[work->answer.count - 1].id;
     const size_t size = id.size < before.size ? id.size : before.size;
     int order;
 
@@ -244,7 +207,7 @@ static bool take_row(struct work *work, sqlite3_stmt *statement)
     id = letter.id;
     if (!named)
         letter.id = KS_VIEW("");
-    damage = ks_letter_row_clean(&letter);
+    damage = ks_letter_clean(&letter);
     if (damage != NULL) {
         note_damage(work, id, damage);
         if (work->task == TASK_FIND || letter.id.size == 0)
@@ -252,8 +215,8 @@ static bool take_row(struct work *work, sqlite3_stmt *statement)
         (void)snprintf(mark, sizeof mark, "damaged row: its column %s cannot be", damage);
         letter.reason = ks_view_text(mark);
     }
-    if (answer->count == work->most ||
-        (answer->count > 0 && work->bytes.size + bytes_of(&letter) > KS_LETTERS_BYTES_MAX)) {
+    if (answer->count == work->list.most ||
+        (answer->count > 0 && work->list.bytes.size + bytes_of(&letter) > KS_LETTERS_BYTES_MAX)) {
         answer->more = true;
         return false;
     }
@@ -261,15 +224,15 @@ static bool take_row(struct work *work, sqlite3_stmt *statement)
         note_damage(work, id, "id");
         return true;
     }
-    if (!ks_ok(keep_letter(work, &letter))) {
+    if (!ks_ok(ks_letter_list_add(&work->list, &letter))) {
         fail(work, KS_UNKNOWN);
         ks_detail_set(&answer->detail, "a letter is too large, or memory is out");
         return false;
     }
-    work->letters[answer->count++] = letter;
+    answer->count++;
     /* The next id is compared with it; the row's bytes are gone then. */
     memcpy(work->last_id, letter.id.data, letter.id.size);
-    work->letters[answer->count - 1].id = ks_view_of(work->last_id, letter.id.size);
+    work->list.letters[answer->count - 1].id = ks_view_of(work->last_id, letter.id.size);
     return true;
 }
 
@@ -316,7 +279,7 @@ static void read_some(struct work *work)
     bind_ours(work, statement);
     read_rows(work, statement);
     (void)sqlite3_finalize(statement);
-    settle_views(work, work->answer.count);
+    ks_letter_list_settle(&work->list);
 }
 
 /* Removes a letter, or says that it was given up again. */
@@ -334,10 +297,10 @@ static void change_one(struct work *work)
     }
     bind_ours(work, statement);
     if (work->task == TASK_AMEND) {
-        bind_view(statement, 5, work->letters[0].reason, false);
-        (void)sqlite3_bind_int64(statement, 6, work->letters[0].died_ms);
-        (void)sqlite3_bind_int64(statement, 7, work->letters[0].attempts);
-        (void)sqlite3_bind_int(statement, 8, (int)work->letters[0].cause);
+        bind_view(statement, 5, work->list.letters[0].reason, false);
+        (void)sqlite3_bind_int64(statement, 6, work->list.letters[0].died_ms);
+        (void)sqlite3_bind_int64(statement, 7, work->list.letters[0].attempts);
+        (void)sqlite3_bind_int(statement, 8, (int)work->list.letters[0].cause);
     }
     if (sqlite3_step(statement) != SQLITE_DONE)
         fail(work, KS_UNKNOWN);
@@ -379,11 +342,11 @@ static bool open_anew(struct work *work)
 static void begin_try(struct work *work)
 {
     work->answer.outcome = KS_DONE;
-    work->answer.count = work->given;
     work->answer.more = false;
     work->damaged = 0;
     if (work->task == TASK_LIST || work->task == TASK_FIND)
-        ks_bytes_clear(&work->bytes);
+        ks_letter_list_clear(&work->list);
+    work->answer.count = work->task == TASK_WRITE ? work->list.count : 0;
 }
 
 static void make_durable(struct work *work)
@@ -444,8 +407,7 @@ static void work_free(struct work *work)
 {
     ks_list_remove(&work->link);
     let_go(work->file);
-    ks_bytes_free(&work->bytes);
-    ks_free(work->letters);
+    ks_letter_list_free(&work->list);
     ks_free(work);
 }
 
@@ -474,7 +436,7 @@ static void done(struct ks_job *job)
 
     if (work->store != NULL)
         log_work(work->store, work);
-    work->answer.letters = work->letters;
+    work->answer.letters = work->list.letters;
     if (work->store != NULL)
         work->answered(work->arg, &work->answer);
     work_free(work);
@@ -491,10 +453,10 @@ static struct work *begin(struct ks_dead_letters *port, enum task task, uint32_t
 {
     struct sqlite_letters *store = of_port(port);
     struct work *work = ks_alloc(sizeof *work);
-    struct ks_letter *places = letters == 0 ? NULL : ks_alloc(letters * sizeof *places);
 
-    if (work == NULL || (letters > 0 && places == NULL)) {
-        ks_free(places);
+    if (work == NULL)
+        return NULL;
+    if (!ks_ok(ks_letter_list_init(&work->list, letters, WORK_BYTES_MAX))) {
         ks_free(work);
         return NULL;
     }
@@ -503,9 +465,6 @@ static struct work *begin(struct ks_dead_letters *port, enum task task, uint32_t
     work->file = store->file;
     work->file->users++;
     work->task = task;
-    work->letters = places;
-    work->most = letters;
-    ks_bytes_init(&work->bytes, WORK_BYTES_MAX);
     work->answer.outcome = KS_DONE;
     work->answered = answered;
     work->arg = arg;
@@ -550,13 +509,10 @@ static void write_letters(struct ks_dead_letters *port, const struct ks_letter *
         tell_no_memory(KS_REFUSED, answered, arg);
         return;
     }
-    for (uint32_t i = 0; i < count && kept; i++) {
-        work->letters[i] = letters[i];
-        kept = ks_ok(keep_letter(work, &work->letters[i]));
-    }
-    work->given = count;
+    for (uint32_t i = 0; i < count && kept; i++)
+        kept = ks_ok(ks_letter_list_add(&work->list, &letters[i]));
     if (kept)
-        settle_views(work, count);
+        ks_letter_list_settle(&work->list);
     submit(work, kept, KS_REFUSED);
 }
 
@@ -571,6 +527,10 @@ static void name(struct work *work, ks_view id)
 static void amend(struct ks_dead_letters *port, const struct ks_letter *letter,
                   ks_letters_answered *answered, void *arg)
 {
+    const struct ks_letter changed = {.reason = letter->reason,
+                                      .died_ms = letter->died_ms,
+                                      .attempts = letter->attempts,
+                                      .cause = letter->cause};
     struct work *work = begin(port, TASK_AMEND, 1, answered, arg);
     bool kept;
 
@@ -579,13 +539,9 @@ static void amend(struct ks_dead_letters *port, const struct ks_letter *letter,
         return;
     }
     name(work, letter->id);
-    work->letters[0] = (struct ks_letter){.reason = letter->reason,
-                                          .died_ms = letter->died_ms,
-                                          .attempts = letter->attempts,
-                                          .cause = letter->cause};
-    kept = ks_ok(keep_letter(work, &work->letters[0]));
+    kept = ks_ok(ks_letter_list_add(&work->list, &changed));
     if (kept)
-        settle_views(work, 1);
+        ks_letter_list_settle(&work->list);
     submit(work, kept, KS_UNKNOWN);
 }
 

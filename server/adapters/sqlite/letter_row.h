@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* letter_row.h - a row of dead letters in a SQLite file, read and judged: whatever others wrote into its columns.
- *
- * A record that is delivered again goes to sockets without another look at its names, so that a row which no record can
- * have made is never redriven. A number that cannot be becomes the nearest that can.
+/* letter_row.h - a row of dead letters in a SQLite file, whatever others wrote into its columns: a number that cannot
+ * be becomes the nearest that can, the rest is ks_letter_clean's (adapters/letter.h).
  */
 #ifndef KS_ADAPTERS_SQLITE_LETTER_ROW_H
 #define KS_ADAPTERS_SQLITE_LETTER_ROW_H
@@ -17,9 +15,5 @@
 
 /* Reads the statement's row. The views are valid until its next step. */
 void ks_letter_row_read(sqlite3_stmt *statement, struct ks_letter *ret_letter);
-
-/* Empties the columns whose values no record can have had. Returns the name of the first of them; NULL: there is
- * none. */
-const char *ks_letter_row_clean(struct ks_letter *letter);
 
 #endif

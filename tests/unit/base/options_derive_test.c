@@ -42,8 +42,8 @@ TEST(state_and_dead_letters_lie_beside_leases_that_are_a_file)
         {"sqlite:/d/x.db", "", "/d", "sqlite:/d/dead_letters.db"},
         {"sqlite:x.db", "", ".", "sqlite:./dead_letters.db"},
         {"sqlite:/x.db", "", "/", "sqlite://dead_letters.db"},
-        {"dynamodb", "", "", ""},
-        {"dynamodb", "/var/state", "/var/state", "sqlite:/var/state/dead_letters.db"},
+        {"dynamodb", "", "", "table"},
+        {"dynamodb", "/var/state", "/var/state", "table"},
     };
 
     for (size_t at = 0; at < sizeof(cases) / sizeof(cases[0]); at++) {

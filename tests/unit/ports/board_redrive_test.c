@@ -212,6 +212,88 @@ TEST(a_letter_that_is_not_there_or_cannot_be_read_is_refused)
     end();
 }
 
+/* ---- Pointers ---- */
+
+static bool is_heard(struct stage *of)
+{
+    (void)of;
+    return heard.code != KS_ERR_CANCELLED;
+}
+
+/* A pointer to a record of the stage's stream, with this sequence number instead of its own, unless NULL. */
+static void redrive_pointer(const char *sequence)
+{
+    struct ks_letter one = letter();
+    struct consumer consumer;
+    struct ks_run last;
+
+    consumer_join(&consumer, &stage, "reader");
+    stage_turn_until(&stage, stage_holds_all);
+    stage_put(&stage, 7, 1);
+    consumer_pull_until(&consumer, 1);
+    last = consumer.runs[0];
+    one.shard_id = ks_view_text(ks_switchboard_shard_id(stage.board, last.shard));
+    one.sequence = ks_view_text(sequence != NULL ? sequence : consumer.last_sequence[last.shard]);
+    one.sub_sequence = -1;
+    one.pointer = true;
+    one.data = KS_VIEW("");
+    heard = KS_FAIL(CANCELLED);
+    EXPECT_OK(ks_switchboard_redrive(stage.board, KS_VIEW("one"), ordered, NULL));
+    answer(KS_DONE, &one);
+    consumer_ack_all(&consumer);
+    ks_switchboard_close(stage.board, consumer.session);
+}
+
+TEST(the_record_of_a_pointer_is_read_from_the_stream)
+{
+    const struct ks_record *record;
+
+    begin();
+    redrive_pointer(NULL);
+    EXPECT(!is_heard(&stage));
+    stage_turn_until(&stage, is_heard);
+    EXPECT_OK(heard);
+    stage_turn_until(&stage, has_pulled);
+    record = stage_record(stage.board, &run, run.first);
+    EXPECT(record != NULL && ks_view_equal(record->data, KS_VIEW("7")));
+    stage_write(stage.board, session, &run);
+    settle(KS_ACK, "");
+    stage_turn_until(&stage, is_asked);
+    EXPECT_STR(fake.asked, "remove");
+    answer(KS_DONE, NULL);
+    stage_turn_until(&stage, is_over);
+    end();
+}
+
+TEST(a_pointer_to_what_has_left_the_stream_is_refused)
+{
+    begin();
+    redrive_pointer("1");
+    stage_turn_until(&stage, is_heard);
+    EXPECT_ERR(heard, EXPIRED);
+    EXPECT(is_over(&stage));
+    end();
+}
+
+TEST(a_pointer_that_is_discarded_while_its_record_is_read_is_not_delivered)
+{
+    begin();
+    redrive_pointer(NULL);
+    ks_switchboard_discarded(stage.board, KS_VIEW("one"));
+    EXPECT_ERR(heard, NOT_FOUND);
+    EXPECT(is_over(&stage));
+    end();
+}
+
+TEST(a_pointer_whose_record_is_read_ends_with_the_board)
+{
+    begin();
+    redrive_pointer(NULL);
+    stage.board->config.letters = stage.letters;
+    stage_vanish(&stage);
+    EXPECT(!is_heard(&stage));
+}
+
 TEST(letters_have_a_share_of_the_budget_and_one_of_any_size)
 {
     static uint8_t large[1 << 20];

@@ -31,8 +31,8 @@ static void begin_one(const struct http_step *steps, size_t count, bool optional
     script = http_script_start(steps, count);
     EXPECT_OK(ks_loop_new(&loop));
     aws_rig_open(&aws, loop, KS_AWS_DYNAMODB, http_script_url(script));
-    EXPECT_OK(ks_dynamodb_table_open(&table, loop, aws.client, "leases", NULL, optional, beside,
-                                     "owners", &detail));
+    EXPECT_OK(ks_dynamodb_table_open(&table, loop, aws.client, "lease table", "leases", NULL,
+                                     optional, beside, "owners", &detail));
 }
 
 static void begin(const struct http_step *steps, size_t count)

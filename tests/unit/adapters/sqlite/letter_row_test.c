@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "adapters/sqlite/letter_row.h"
+#include "adapters/letter.h"
 
 #include <stdio.h>
 
@@ -55,16 +56,16 @@ TEST(what_a_record_can_have_is_kept)
 {
     struct ks_letter letter = read_with("", "");
 
-    EXPECT(ks_letter_row_clean(&letter) == NULL);
+    EXPECT(ks_letter_clean(&letter) == NULL);
     EXPECT(ks_view_equal(letter.id, KS_VIEW("shardId-000000000000.42.0")));
     EXPECT(ks_view_equal(letter.stream, KS_VIEW("s")));
     EXPECT_EQ_U64(letter.data.size, 2);
     EXPECT_EQ_I64(letter.cause, KS_CAUSE_ATTEMPTS);
     letter = read_with("stream", "'arn:aws:kinesis:eu-west-1:000000000000:stream/s.1-_'");
-    EXPECT(ks_letter_row_clean(&letter) == NULL);
+    EXPECT(ks_letter_clean(&letter) == NULL);
     /* Kinesis promises Unicode, and who breaks that has the record delivered all the same. */
     letter = read_with("key", "x'FF'");
-    EXPECT(ks_letter_row_clean(&letter) == NULL);
+    EXPECT(ks_letter_clean(&letter) == NULL);
     end();
 }
 
@@ -101,12 +102,12 @@ TEST(what_no_record_can_have_is_named_and_empty)
 
     for (size_t at = 0; at < sizeof damages / sizeof damages[0]; at++) {
         struct ks_letter letter = read_with(damages[at].column, damages[at].value);
-        const char *damage = ks_letter_row_clean(&letter);
+        const char *damage = ks_letter_clean(&letter);
 
         if (damage == NULL || strcmp(damage, damages[at].column) != 0)
             FAIL("%s of %s is taken", damages[at].value, damages[at].column);
-        EXPECT(ks_letter_row_clean(&letter) == NULL || letter.id.size == 0 ||
-               letter.stream.size == 0 || letter.shard_id.size == 0 || letter.sequence.size == 0);
+        EXPECT(ks_letter_clean(&letter) == NULL || letter.id.size == 0 || letter.stream.size == 0 ||
+               letter.shard_id.size == 0 || letter.sequence.size == 0);
     }
     end();
 }
@@ -128,7 +129,7 @@ TEST(numbers_become_the_nearest_that_can_be)
         EXPECT(letter.attempts <= INT32_MAX);
         letter = read_with("cause", extremes[at]);
         EXPECT((int)letter.cause >= 0 && (int)letter.cause < KS_CAUSES);
-        EXPECT(ks_letter_row_clean(&letter) == NULL);
+        EXPECT(ks_letter_clean(&letter) == NULL);
     }
     end();
 }

@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Dead letters in the lease table, on the real binary: pointers that survive each of the processes, that every worker
+lists, and whose records any worker delivers again out of the stream; what happens where the table fails."""
+
+import os
+import time
+
+from lib import (FaultProxy, RawStream, Sidecar, check, check_equal, data_of, dynamodb, lease_rows, main, make_stream,
+                 need_emulators, put_kinesis, test, wait_until)
+
+SHARDS = 2
+COUNT = int(os.environ.get("KS_LETTERS", "200"))  # Of the long story.
+
+
+def application(folder):
+    return "letters-" + os.path.basename(folder).replace("_", "-")
+
+
+def worker(folder, name, **options):
+    settings = {"stream": application(folder), "application": application(folder)}
+    settings.update(options)
+    return Sidecar.on_emulators(folder, name, **settings)
+
+
+def settle(sidecar, records, outcome, **more):
+    items = [{"ack_id": record["ack_id"], "outcome": outcome, **more} for record in records]
+    answer = sidecar.call("POST", "/v1/records/settle", {"settlements": items, "wait": "persisted"})
+    check_equal((answer.status, answer.json["failed"]), (200, []), answer)
+    check(answer.json["persisted"], answer.json)
+
+
+def letters(sidecar):
+    found, token = [], ""
+    while token is not None:
+        page = sidecar.get("/v1/dead-letters?scope=fleet&page_size=100" + (f"&page_token={token}" if token else ""))
+        found += page["dead_letters"]
+        token = page.get("next_page_token") or None
+    return found
+
+
+def redrive(sidecar, letter):
+    return sidecar.call("POST", f"/v1/dead-letters/{letter['id']}/redrive")
+
+
+def put(folder, count):
+    put_kinesis(application(folder), [(f"key-{number}", b"letter-%d" % number) for number in range(count)])
+
+
+def items(folder):
+    """What the table has of letters."""
+    found = dynamodb("Scan", TableName=application(folder), ConsistentRead=True)["Items"]
+    return [item for item in found if item["p"]["S"].startswith("letters")]
+
+
+@test(90)
+def letters_survive_their_worker_and_another_one_delivers_them_again(folder):
+    make_stream(application(folder), SHARDS)
+    first = worker(folder, "first").start()
+    put(folder, 40)
+    stream = RawStream(first, "client_id=app")
+    records = stream.records(40)
+    settle(first, records, "dead_letter", reason="bad")
+    first.kill()
+
+    second = worker(folder, "second").start()
+    check_equal(len(items(folder)), 40 + len({record["shard_id"] for record in records}), "pointers, and the directory")
+    check(not any("data" in item for item in items(folder)), "the records stay in the stream")
+    found = letters(second)
+    check_equal([letter["id"] for letter in found], sorted(letter["id"] for letter in found), "in order")
+    check_equal(len(found), 40, "letters")
+    check_equal({(letter["reason"], letter["attempts"], letter["cause"]) for letter in found}, {("bad", 1, "asked")}, "what they say")
+
+    for letter in found:
+        answer = redrive(second, letter)
+        check_equal(answer.status, 200, answer)
+    stream = RawStream(second, "client_id=app")
+    again = stream.records(40)
+    check_equal(sorted(data_of(record) for record in again), sorted(data_of(record) for record in records), "the records")
+    check(all(record["redriven"] and record["attempt"] == 2 for record in again), again[0])
+    settle(second, again[:30], "ack")
+    settle(second, again[30:], "dead_letter", reason="bad again")
+    left = wait_until(lambda: len(letters(second)) == 10 and letters(second), 20, "the others are gone")
+    check_equal({(letter["reason"], letter["attempts"]) for letter in left}, {("bad again", 2)}, "given up again")
+
+
+@test(60)
+def a_letter_is_discarded_by_a_worker_that_holds_no_shard(folder):
+    make_stream(application(folder), 1)
+    first = worker(folder, "first").start()
+    put(folder, 2)
+    stream = RawStream(first, "client_id=app")
+    settle(first, stream.records(2), "dead_letter")
+    second = worker(folder, "second").start()
+    one, two = letters(second)
+    check_equal(redrive(first, one).status, 200, "redriven where the records are")
+    check_equal(second.call("POST", f"/v1/dead-letters/{two['id']}/discard").status, 200, "discarded elsewhere")
+    settle(first, stream.records(1), "ack")
+    check_equal((letters(first), letters(second)), ([], []), "all are gone")
+    check_equal([item["k"]["S"] for item in items(folder)], ["shardId-000000000000"], "the directory stays until it expires")
+
+
+@test(60)
+def a_table_out_of_reach_holds_the_checkpoint_and_loses_no_letter(folder):
+    make_stream(application(folder), 1)
+    proxy = FaultProxy(folder, os.environ["KS_DYNAMODB_URL"])
+    sidecar = worker(folder, "one", lease_duration_ms=20000)
+    sidecar.env["AWS_ENDPOINT_URL_DYNAMODB"] = proxy.url
+    sidecar.start()
+    put(folder, 20)
+    records = RawStream(sidecar, "client_id=app").records(20)
+    proxy.do("cut")
+    outcomes = [{"ack_id": record["ack_id"], "outcome": "dead_letter"} for record in records]
+    answer = sidecar.call("POST", "/v1/records/settle", {"settlements": outcomes, "wait": "persisted", "wait_ms": 1000})
+    check_equal((answer.json["failed"], answer.json["persisted"]), ([], False), answer)
+    wait_until(lambda: "dead letters cannot be written" in sidecar.said(), 20, "it says that it cannot write them")
+    proxy.do("heal")
+    wait_until(lambda: sidecar.call("GET", "/v1/dead-letters").status == 200, 20, "the table answers again")
+    wait_until(lambda: len(letters(sidecar)) == 20, 20, "they are written")
+    wait_until(lambda: lease_rows(application(folder))["shardId-000000000000"]["checkpoint"] == records[-1]["sequence_number"],
+               20, "the checkpoint passes them")
+
+
+@test(60)
+def the_foreign_table_of_a_fleet_gets_no_letters_but_one_beside_it(folder):
+    make_stream(application(folder), 1)
+    sidecar = worker(folder, "one", dialect="kcl").start()
+    check_equal(letters(sidecar), [], "none")
+    tables = dynamodb("ListTables")["TableNames"]
+    check(application(folder) + "-letters" not in tables, "nothing is made before the first letter")
+    put(folder, 1)
+    stream = RawStream(sidecar, "client_id=app")
+    settle(sidecar, stream.records(1), "dead_letter")
+    letter = letters(sidecar)[0]
+    beside = dynamodb("Scan", TableName=application(folder) + "-letters", ConsistentRead=True)["Items"]
+    check_equal(sorted(item["p"]["S"] for item in beside), ["letters", f"letters#{application(folder)}/shardId-000000000000"], "rows")
+    check_equal(redrive(sidecar, letter).status, 200, letter)
+    settle(sidecar, stream.records(1), "ack")
+    check_equal(letters(sidecar), [], "it is gone")
+
+
+@test(60)
+def a_pointer_whose_record_has_left_the_stream_says_so(folder):
+    make_stream(application(folder), 1)
+    sidecar = worker(folder, "one").start()
+    put(folder, 1)
+    stream = RawStream(sidecar, "client_id=app")
+    settle(sidecar, stream.records(1), "dead_letter")
+    letter = letters(sidecar)[0]
+    check(letter["in_stream"] and letter["data"] == "", letter)
+    check_equal(letter["expires_at"][:13] > letter["died_at"][:13], True, letter)
+    row = next(item for item in items(folder) if item["p"]["S"] != "letters")
+    row["k"]["S"] = "1.0"
+    dynamodb("PutItem", TableName=application(folder), Item=row)
+    gone = next(one for one in letters(sidecar) if one["id"] != letter["id"])
+    answer = redrive(sidecar, gone)
+    check_equal(answer.status, 400, answer)
+    check("has left the stream" in answer.json["detail"], answer)
+    check_equal(sidecar.call("POST", f"/v1/dead-letters/{gone['id']}/discard").status, 200, "discard")
+
+
+def bury_what_comes(sidecar):
+    """Gives up what a pull brings; the letters that there are then."""
+    records = sidecar.get("/v1/records?max_records=1000&wait_ms=500")["records"]
+    if records:
+        settle(sidecar, records, "dead_letter")
+    return letters(sidecar)
+
+
+@test(150)
+def a_thousand_letters_are_each_there_once_after_faults_and_a_kill(folder):
+    count = COUNT
+    make_stream(application(folder), SHARDS)
+    proxy = FaultProxy(folder, os.environ["KS_DYNAMODB_URL"])
+    first = worker(folder, "first", lease_duration_ms=6000)
+    first.env["AWS_ENDPOINT_URL_DYNAMODB"] = proxy.url
+    first.start()
+    put(folder, count)
+    records = RawStream(first, "client_id=app&max_in_flight=2000").records(count)
+    proxy.do("only UpdateItem")
+    for fault, part in zip(("heal", "refuse 400 ThrottlingException 20", "lose 20", "cut"), range(0, count, count // 4)):
+        proxy.do(fault)
+        outcomes = [{"ack_id": record["ack_id"], "outcome": "dead_letter"} for record in records[part:part + count // 4]]
+        check_equal(first.call("POST", "/v1/records/settle", {"settlements": outcomes}).json["failed"], [], fault)
+        time.sleep(1)
+    first.kill()
+    proxy.do("heal")
+
+    second = worker(folder, "second").start()
+    there = len(letters(second))
+    check(0 < there < count, f"the kill came in the middle: {there} letters")
+    wait_until(lambda: len(bury_what_comes(second)) >= count, 60, "what the first one did not save was given up")
+    ids = [letter["id"] for letter in bury_what_comes(second)]
+    check_equal((len(ids), len(set(ids))), (count, count), "each once")
+
+    stream = RawStream(second, "client_id=app&max_in_flight=2000")
+    again = []
+    for at in range(0, count, 250):
+        for letter in ids[at:at + 250]:
+            answer = second.call("POST", f"/v1/dead-letters/{letter}/redrive")
+            check_equal(answer.status, 200, answer)
+        again += stream.records(len(ids[at:at + 250]))
+        settle(second, again[at:], "ack")
+    check_equal(sorted(data_of(record) for record in again), sorted(b"letter-%d" % number for number in range(count)), "redriven")
+    check_equal(letters(second), [], "all are gone")
+
+
+need_emulators("dynoxide", "kinesis-local")
+main()
