@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* board.h - the inside of a switchboard, for the files that make it up: switchboard.c (life, turns,
  * effects), board_asks.c (the store and the source), board_leases.c (readers and records in
- * memory), board_letters.c, board_redrive.c (dead letters), board_sessions.c (consumers),
+ * memory), board_letters.c, board_redrive.c, board_upkeep.c (dead letters), board_sessions.c (consumers),
  * board_operator.c (what people order), board_status.c (state for people), board_numbers.c (which numbers
  * of shards are free again). Nobody else includes it.
  */
@@ -24,6 +24,7 @@ enum { KS_BOARD_QUEUE_MAX = 8 * KS_EFFECTS_MAX };
 enum { KS_BOARD_REASON_BYTES_MAX = 2 << 20 };
 struct ks_board_letters;
 struct ks_board_redrives;
+struct ks_board_upkeep;
 
 /* One request under way to the store or to the source. Outlives the board if need be. */
 struct ks_board_ask {
@@ -140,6 +141,7 @@ struct ks_switchboard {
     uint32_t *stale_s;             /* Likewise: when they are too old to fail. */
     struct ks_board_letters *letters;
     struct ks_board_redrives *redrives;
+    struct ks_board_upkeep *upkeep; /* NULL: letters are no pointers. */
 
     /* Sessions. */
     struct ks_board_session *sessions; /* core.sessions_max */
@@ -252,6 +254,16 @@ void ks_board_bury(struct ks_switchboard *board, const struct ks_effect *effect)
 /* What the app said of the record, "" if nothing. Valid until the next settlement. */
 ks_view ks_board_reason_of(const struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
                            ks_number number);
+
+/* ---- board_upkeep.c ---- */
+
+/* Where letters are pointers: begins to look after them. NO_MEMORY. */
+KS_MUST_USE ks_err ks_board_upkeep_new(struct ks_switchboard *board);
+/* Looks after them at once, if that is this worker's to do, and it does not already. There are pointers. */
+void ks_board_upkeep_now(struct ks_switchboard *board);
+bool ks_board_upkeep_is_busy(const struct ks_switchboard *board);
+/* Nothing more comes of it. */
+void ks_board_upkeep_stop(struct ks_switchboard *board);
 
 /* ---- board_redrive.c ---- */
 

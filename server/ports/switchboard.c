@@ -336,6 +336,7 @@ static ks_err take_memory(struct ks_switchboard *board)
         return KS_FAIL(NO_MEMORY);
     KS_TRY(ks_board_numbers_new(board));
     KS_TRY(ks_board_redrives_new(board));
+    KS_TRY(ks_board_upkeep_new(board));
     return ks_board_letters_new(board);
 }
 
@@ -353,6 +354,7 @@ static void free_memory(struct ks_switchboard *board)
     ks_free(board->stale_s);
     ks_board_letters_free(board->letters);
     ks_free(board->redrives);
+    ks_free(board->upkeep);
     ks_free(board->sessions);
     ks_free(board->returning);
     ks_free(board->held);
@@ -483,6 +485,7 @@ void ks_switchboard_stop(struct ks_switchboard *board)
     for (ks_shard shard = 0; shard < board->rows.shards.fresh; shard++)
         ks_board_close(board, shard);
     ks_board_redrives_clear(board);
+    ks_board_upkeep_stop(board);
 }
 
 void ks_switchboard_free(struct ks_switchboard *board)
