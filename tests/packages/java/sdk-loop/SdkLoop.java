@@ -20,7 +20,7 @@ public class SdkLoop {
     private final KinesisClient kinesis;
     private final long wanted;
     private long count;
-    private long checksum;
+    private long bytes;
 
     private SdkLoop(KinesisClient kinesis, long wanted) {
         this.kinesis = kinesis;
@@ -62,8 +62,7 @@ public class SdkLoop {
 
     /** Uses the data of a record. Returns false after the last one. */
     private boolean take(Record record) {
-        for (byte b : record.data().asByteArrayUnsafe())
-            checksum += b;
+        bytes += record.data().asByteArrayUnsafe().length;
         if (++count % 1000 == 0)
             System.out.println(count);
         return count < wanted;
