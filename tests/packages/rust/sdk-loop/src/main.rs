@@ -93,7 +93,7 @@ async fn read_all(readers: &mut JoinSet<Result<(), Failure>>) -> Result<(), Fail
 
 async fn read(wanted: u64) -> Result<(), Failure> {
     let client = client()?;
-    let counter = Arc::new(Counter { records: 0.into(), sum: 0.into(), wanted, complete: Notify::new() });
+    let counter = Arc::new(Counter { records: 0.into(), bytes: 0.into(), wanted, complete: Notify::new() });
     let mut readers = JoinSet::new();
     for shard in client.list_shards().stream_name(STREAM).send().await?.shards() {
         readers.spawn(read_shard(client.clone(), shard.shard_id.clone(), counter.clone()));
