@@ -288,6 +288,28 @@ $(FERROKINESIS):
 cross-check: deps $(DOUBLES) $(FERROKINESIS)  ## Compare our double of Kinesis with one more opinion, ferrokinesis from crates.io.
 	@$(RUN) cross-check -- "tests/emulators/with double ferrokinesis -- $(CONTRACT_PY)"
 
+# From Maven Central; not part of `make test`: not everybody has a JDK.
+ORACLE := $(B)/oracles/patterns
+PAIRS ?= 200000
+.PHONY: cross-check-patterns
+cross-check-patterns: deps $(ORACLE)  ## Compare event patterns with event-ruler, by PAIRS=200000 pairs of pattern and record from SEED.
+	@tests/oracles/build
+	@tests/oracles/patterns.py $(SEED) $(PAIRS)
+$(ORACLE): $(B)/oracles/%: $(B)/obj/tests/oracles/%.o $(LIB)
+	@mkdir -p $(@D)
+	$(call say,link     $@)
+	$(Q)$(LINK) -o $@ $^ $(LIB_LIBS)
+
+# AWS's own DynamoDB, from Maven Central; not part of `make test`: not everybody has Java.
+.PHONY: cross-check-dynamodb
+build/dynamodb-local: tests/emulators/dynamodb-local/pom.xml
+	@tests/need mvn:maven java=17:openjdk-17-jre-headless
+	mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$@
+	@touch $@
+cross-check-dynamodb: deps build/dynamodb-local $(call of,contract)  ## Run the suites of what lies in DynamoDB against AWS's DynamoDB Local.
+	@$(RUN) cross-check-dynamodb -- $(patsubst %,"tests/emulators/with dynamodb-local -- %",\
+		$(filter %/lease_store_test %/lease_store_dynamodb_test %/dead_letters_test %/dead_letters_dynamodb_test,$(call of,contract)))
+
 # Suites that others wrote, from the Go module proxy; not part of `make test`: not everybody has a Go that is new enough.
 NEED_GO := tests/need go=1.26:golang-go
 CONFORMANCE := build/conformance
@@ -383,12 +405,12 @@ packages: deps deps-packages  ## Build the artefacts for the registries into bui
 
 clients: deps deps-packages all  ## Judge the packages of client-stubs/ and clients that others wrote, each by one scenario; CLIENTS='python curl' for some.
 	@rm -rf $(RESULTS)/clients
-	@TEST_SECONDS=2400 $(RUN) -j 2 -o $(RESULTS)/clients clients -- \
+	@TEST_SECONDS=2400 $(RUN) -j 4 -o $(RESULTS)/clients clients -- \
 		$(foreach one,$(filter $(PACKAGES),$(CLIENTS)),"tests/packages/judge.py $(one)") \
 		$(foreach one,$(filter $(OTHER_CLIENTS),$(CLIENTS)),"tests/clients/judge.py $(one)") || :
 	@tests/lib/total $(RESULTS)/clients
 
-FLEETS ?= kcl35 kcl2 kcl34 multilang go-kcl go-kcl-v2 kinsumer kinsumer-snowplow
+FLEETS ?= kcl35 kcl2 kcl34 multilang go-kcl go-kcl-v2 kinsumer
 .PHONY: interop interop-vectors
 interop: deps all $(DOUBLES)  ## Have sidecars share fleets with libraries of other people, each built from its registry; FLEETS='go-kcl' for some.
 	@tests/interop/build $(FLEETS)
@@ -401,10 +423,11 @@ interop: deps all $(DOUBLES)  ## Have sidecars share fleets with libraries of ot
 FLIPS := kcl34-flip kcl35-flip kcl35-tables multilang-mixed
 .PHONY: interop-flips
 interop-flips: deps all $(DOUBLES)  ## Likewise, what takes long: fleets of KCL that migrate, and one whose leader is missed for two minutes.
-	@tests/interop/build kcl2 kcl34 kcl35 multilang
+	@tests/interop/build kcl2 kcl34 kcl35 multilang kinsumer-snowplow
 	@rm -rf $(RESULTS)/interop-flips
 	@TEST_SECONDS=2400 $(RUN) -j 3 -o $(RESULTS)/interop-flips "fleets of others, on their way" -- \
-		$(foreach one,$(FLIPS),"env STORIES=$(lastword $(subst -, ,$(one))) tests/interop/judge.py $(firstword $(subst -, ,$(one)))") || :
+		$(foreach one,$(FLIPS),"env STORIES=$(lastword $(subst -, ,$(one))) tests/interop/judge.py $(firstword $(subst -, ,$(one)))") \
+		"tests/interop/judge.py kinsumer-snowplow" || :
 	@tests/lib/total $(RESULTS)/interop-flips
 
 interop-vectors: deps  ## Capture anew what those libraries write into their tables: tests/vectors/dialects/.
@@ -415,8 +438,8 @@ bare:  ## Build a bare Debian 12 with debootstrap and do `make run`, `make demo`
 	@tests/bare $(STEPS)
 
 # One after the other; each ends with a total of its own.
-PROOFS := mutants san soak operations load seccomp calls cross-check schemathesis interop-flips bare
-proof:  ## Run the long proofs: mutants, san, soak, operations, load, seccomp, calls, cross-check, schemathesis, interop-flips, bare; one after the other.
+PROOFS := mutants san soak operations load seccomp calls cross-check cross-check-dynamodb cross-check-patterns schemathesis interop-flips bare
+proof:  ## Run the long proofs: mutants, san, soak, operations, load, seccomp, calls, cross-check, cross-check-dynamodb, cross-check-patterns, schemathesis, interop-flips, bare; one after the other.
 	@failed=; for one in $(PROOFS); do \
 	    echo "== make $$one"; $(MAKE) $$one || failed="$$failed $$one"; \
 	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
@@ -505,4 +528,4 @@ clean:  ## Remove everything that was built.
 help:  ## List what make can do.
 	@sed -n 's/^\([a-z0-9-]*\):.*  ## \(.*\)/\1\t\2/p' Makefile | expand -t 12
 
--include $(patsubst %.o,%.d,$(whole) $(call objects,$(SERVER_C) $(HELPER_C) $(TEST_C) $(SIM_C) $(BENCH_C) $(FUZZ_C) $(DOUBLE_C) tests/docs/render.c))
+-include $(patsubst %.o,%.d,$(whole) $(call objects,$(SERVER_C) $(HELPER_C) $(TEST_C) $(SIM_C) $(BENCH_C) $(FUZZ_C) $(DOUBLE_C) tests/docs/render.c tests/oracles/patterns.c))

@@ -333,6 +333,31 @@ def letters_api():
           + row(attempts=(number, b"\1\0\0\0\0")) + row(cause=(number, b"\x09")) + row(sub=(real, b"\7")))
 
 
+def pattern():
+    """A document, a partition key and data, with a NUL after each of the first two."""
+    def both(name, pattern, data, key="key"):
+        written = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+        write("pattern", name, "\0".join((json.dumps(pattern, separators=(",", ":")), key, written)))
+    entries = {"texts": ["a", "", True, None, {"exactly": "b"}], "numbers": [1, 2.50, 9007199254740993, {"numeric": ["=", 3]}],
+               "prefix": [{"prefix": "a"}, {"prefix": {"equals-ignore-case": "\u00e4"}}],
+               "suffix": [{"suffix": "z"}, {"suffix": {"equals-ignore-case": ".PNG"}}], "nocase": [{"equals-ignore-case": "\u0416x"}],
+               "wildcard": [{"wildcard": "a*b\\*\\\\*"}, {"wildcard": "*"}], "exists": [{"exists": True}],
+               "absent": [{"exists": False}, "x"], "range": [{"numeric": [">", 0, "<=", 5.5e3]}, {"numeric": ["<", -1e-7]}],
+               "but": [{"anything-but": ["a", "b"]}, {"anything-but": 7}], "but_list": [{"anything-but": [1, 2]}],
+               "but_prefix": [{"anything-but": {"prefix": ["a", "b"]}}], "but_suffix": [{"anything-but": {"suffix": "z"}}],
+               "but_nocase": [{"anything-but": {"equals-ignore-case": ["A"]}}], "but_wildcard": [{"anything-but": {"wildcard": "*a*"}}]}
+    values = ["a", "\u00c4rger.png", "ab*\\", "", None, True, 1, -0.5, 3e3, 0.1, [], ["z", ["a"]], {}]
+    for at, (name, tests) in enumerate(entries.items()):
+        both(name, {"data": {"f": tests}}, {"f": values[at % len(values)], "g": values})
+    both("lists", {"data": {"a": {"b": [1], "c": [{"exists": False}], "d": {"e": ["x"]}}}},
+         {"a": [{"b": 0, "c": 1}, [{"b": 1, "d": [{"e": "y"}, {"e": ["x"]}]}]]})
+    both("or", {"partitionKey": ["key"], "data": {"$or": [{"a": [1]}, {"b": [2], "$or": [{"c": [3]}, {"d": [4]}]}]}}, {"b": 2, "d": 4})
+    both("metadata", {"partitionKey": [{"prefix": "k"}], "sequenceNumber": ["49"], "kinesisSchemaVersion": ["1.0"],
+                      "approximateArrivalTimestamp": [{"numeric": [">", 1545084650]}]}, "not read")
+    both("filters", {"Filters": [{"Pattern": json.dumps({"data": {"a": [number]}})} for number in range(5)]}, {"a": 3})
+    both("refused", {"data": {"a": [{"prefix": "a", "suffix": "b"}]}}, {})
+
+
 if __name__ == "__main__":
     codec()
     response_head()
@@ -351,3 +376,4 @@ if __name__ == "__main__":
     rows()
     records_api()
     letters_api()
+    pattern()
