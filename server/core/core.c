@@ -269,7 +269,7 @@ static void dispatch(struct ks_core *core, const struct ks_event *event, struct 
     case KS_EVENT_CHANGED: core->protocol->look(core); return;
     case KS_EVENT_STORE: store_answered(core, event, effects); return;
     case KS_EVENT_LISTED: core->protocol->listed(core, event); return;
-    case KS_EVENT_RECORDS: ks_flow_records(core, event); return;
+    case KS_EVENT_RECORDS: ks_flow_records(core, event, effects); return;
     case KS_EVENT_READ_FAILED: ks_flow_failed(core, event, effects); return;
     case KS_EVENT_SESSION_OPEN: ks_session_open(core, event, effects); return;
     case KS_EVENT_SESSION_PULL: ks_session_pull(core, event, effects); return;

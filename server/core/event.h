@@ -70,6 +70,8 @@ struct ks_event {
             /* NULL: never. After so many seconds from the begin of the epoch a record that fails is too old to be tried
              * again; UINT32_MAX: never. */
             const uint32_t *stale_s;
+            /* NULL: none. What the subscription does not want: it is settled as it comes, and never delivered. */
+            const bool *filtered;
             uint32_t count;
             bool at_end; /* The shard is closed and these were its last records. */
         } records;

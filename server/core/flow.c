@@ -77,7 +77,20 @@ static void adapt(const struct ks_core *core, struct ks_lease *lease, const stru
         lease->appetite /= 2;
 }
 
-void ks_flow_records(struct ks_core *core, const struct ks_event *event)
+/* What the subscription does not want is settled as it comes. After a final write the watermark does not move. */
+static void pass_over(struct ks_core *core, struct ks_lease *lease, const bool *filtered,
+                      uint32_t count, struct ks_effects *effects)
+{
+    const ks_number first = lease->tracker.fetched - count;
+    const ks_number mark = lease->tracker.mark;
+
+    for (uint32_t i = 0; i < count; i++)
+        if (filtered[i])
+            (void)ks_tracker_settle(&lease->tracker, first + i);
+    ks_session_moved(core, lease, mark, effects);
+}
+
+void ks_flow_records(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
 {
     struct ks_lease *lease = ks_lease_of(core, event->records.shard, event->records.epoch);
 
@@ -93,6 +106,8 @@ void ks_flow_records(struct ks_core *core, const struct ks_event *event)
     core->thirsty = true;
     ks_tracker_append(&lease->tracker, event->records.sizes, event->records.hashes,
                       event->records.stale_s, event->records.count);
+    if (event->records.filtered != NULL && !lease->given_up)
+        pass_over(core, lease, event->records.filtered, event->records.count, effects);
     lease->throttled = false;
     lease->cramped = false;
     lease->full_since = KS_NEVER;

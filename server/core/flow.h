@@ -12,7 +12,8 @@
 
 #include "core/state.h"
 
-void ks_flow_records(struct ks_core *core, const struct ks_event *event);
+void ks_flow_records(struct ks_core *core, const struct ks_event *event,
+                     struct ks_effects *effects);
 void ks_flow_failed(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects);
 /* So many bytes may be held from now on. What is held beyond stays, and nothing is read meanwhile. */
 void ks_flow_budget(struct ks_core *core, uint64_t bytes);

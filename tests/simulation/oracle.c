@@ -488,7 +488,7 @@ void oracle_read(struct world *world, struct process *process, const struct ks_e
 }
 
 void oracle_records(struct world *world, struct process *process, ks_shard shard,
-                    const uint32_t *sizes, uint32_t count)
+                    const uint32_t *sizes, const bool *filtered, uint32_t count)
 {
     const struct reader *reader = &process->readers[shard];
     struct oracle_process *truth = &process->truth;
@@ -497,6 +497,8 @@ void oracle_records(struct world *world, struct process *process, ks_shard shard
     for (uint32_t i = 0; i < count; i++) {
         truth->lanes[shard].records[(reader->fetched + i) % SIM_WINDOW] =
             (struct oracle_record){.state = RECORD_NEW, .last = SIM_SESSIONS};
+        if (filtered != NULL && filtered[i])
+            oracle_flight_filtered(world, process, shard, reader->fetched + i);
         bytes += sizes[i];
     }
     if (bytes > reader->max_bytes)

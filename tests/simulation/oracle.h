@@ -245,7 +245,7 @@ void oracle_story(struct world *world, struct process *process, const struct ks_
 
 /* Records arrive at the core. */
 void oracle_records(struct world *world, struct process *process, ks_shard shard,
-                    const uint32_t *sizes, uint32_t count);
+                    const uint32_t *sizes, const bool *filtered, uint32_t count);
 
 /* True if every open shard is held by somebody who may deliver it. */
 bool oracle_is_served(const struct world *world, char *why, size_t size);

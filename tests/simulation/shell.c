@@ -522,6 +522,7 @@ static void read_answers(struct world *world, struct process *process, ks_shard 
     uint32_t sizes[SIM_RECORDS];
     uint8_t hashes[SIM_RECORDS];
     uint32_t stale_s[SIM_RECORDS];
+    bool filtered[SIM_RECORDS];
     struct ks_event event = {.kind = KS_EVENT_RECORDS,
                              .records = {.hashes = hashes, .stale_s = stale_s}};
     uint32_t most = reader->max_records;
@@ -550,7 +551,11 @@ static void read_answers(struct world *world, struct process *process, ks_shard 
     event.records.count = world_stream_read(world, shard, reader->base + reader->fetched, most,
                                             reader->max_bytes, sizes, &event.records.at_end);
     world_letters_describe(world, process, shard, event.records.count, hashes, stale_s);
-    oracle_records(world, process, shard, sizes, event.records.count);
+    for (uint32_t i = 0; i < event.records.count; i++)
+        filtered[i] = world_letters_filters(world, shard, reader->base + reader->fetched + i);
+    if (world->swarm.filtered > 0)
+        event.records.filtered = filtered;
+    oracle_records(world, process, shard, sizes, event.records.filtered, event.records.count);
     reader->fetched += event.records.count;
     shell_step(world, process, &event);
 }

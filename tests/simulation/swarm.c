@@ -158,6 +158,12 @@ static uint32_t draw_updates(struct ks_prng prng)
     return draw_chance(&prng, 125) ? (uint32_t)draw_log(&prng, 5, 200) : 0;
 }
 
+static uint32_t draw_filtered(struct ks_prng prng)
+{
+    (void)ks_prng_next(&prng);
+    return draw_chance(&prng, 200) ? (uint32_t)draw_log(&prng, 5, 990) : 0;
+}
+
 static void draw_lanes(struct swarm *swarm, struct ks_prng *prng)
 {
     swarm->ordering = (enum ks_ordering)ks_prng_below(prng, KS_ORDER_ANY);
@@ -174,6 +180,7 @@ static void draw_lanes(struct swarm *swarm, struct ks_prng *prng)
     swarm->batch_acks = maybe(prng, 50, 500);
     swarm->lost_letters = maybe(prng, 20, 500);
     swarm->updates = draw_updates(*prng);
+    swarm->filtered = draw_filtered(*prng);
     draw_poison(&swarm->core.poison, prng);
 }
 

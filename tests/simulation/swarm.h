@@ -98,6 +98,7 @@ struct swarm {
     uint32_t breaks;       /* Connections that break in the middle of something. */
     uint32_t half_acks;    /* Of those: the app settles a record of which it has got only a part. */
     uint32_t batch_acks;   /* Acks of a whole run, of which the app may not have read all. */
+    uint32_t filtered;     /* Records that the subscription does not want. */
     uint32_t lost_letters; /* Dead letters whose write fails, or whose answer is lost. */
 
     sim_time war; /* How long the faults last. */

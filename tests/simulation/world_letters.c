@@ -23,6 +23,14 @@ void world_letters_describe(const struct world *world, const struct process *pro
     }
 }
 
+bool world_letters_filters(const struct world *world, ks_shard shard, uint64_t index)
+{
+    struct ks_prng prng;
+
+    ks_prng_init(&prng, index * SIM_SHARDS + shard);
+    return draw_chance(&prng, world->swarm.filtered);
+}
+
 /* The write is done, refused, or nobody knows; what is done may not be told. */
 void world_letters_bury(struct world *world, struct process *process,
                         const struct ks_effect *effect)

@@ -13,6 +13,8 @@ struct world;
 /* What ports/board_leases.c tells of the next `count` records of an open reader. */
 void world_letters_describe(const struct world *world, const struct process *process,
                             ks_shard shard, uint32_t count, uint8_t *hashes, uint32_t *stale_s);
+/* True if the subscription does not want the record. */
+bool world_letters_filters(const struct world *world, ks_shard shard, uint64_t index);
 /* Dead letters are written. */
 void world_letters_bury(struct world *world, struct process *process,
                         const struct ks_effect *effect);

@@ -387,3 +387,48 @@ TEST(a_record_that_never_fits_is_told_after_five_seconds)
     bed_records(&bed, 0, 1, 10, false);
     EXPECT_EQ_I64(ks_core_session_idle(bed.core, session, NULL), KS_IDLE_NO_DATA);
 }
+
+/* ---- Records that the subscription does not want ---- */
+
+static void filtered_records(const bool *filtered, uint32_t count)
+{
+    uint32_t sizes[BED_WINDOW];
+    struct ks_event event = {
+        .kind = KS_EVENT_RECORDS,
+        .records = {.epoch = 1, .sizes = sizes, .filtered = filtered, .count = count}};
+
+    for (uint32_t i = 0; i < count; i++)
+        sizes[i] = 100;
+    bed_step(&bed, &event);
+}
+
+TEST(what_is_filtered_is_settled_as_it_comes_and_never_delivered)
+{
+    const bool filtered[] = {true, true, false, true, false, true};
+    ks_session_id session;
+
+    bed_live(&bed);
+    session = bed_session(&bed, 10, 1 << 20);
+    bed_hold(&bed, 0, 1);
+    bed_settle_down(&bed);
+    filtered_records(filtered, 6);
+    EXPECT_EQ_U64(bed.core->leases[0].tracker.mark, 2);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 10), 2);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 2, 1, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_U64(bed.core->leases[0].tracker.mark, 4);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 4, 1, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_U64(bed.core->leases[0].tracker.mark, 6);
+}
+
+TEST(after_a_final_write_nothing_is_settled_not_even_what_is_filtered)
+{
+    const bool filtered[] = {true, true};
+
+    bed_live(&bed);
+    (void)bed_session(&bed, 10, 1 << 20);
+    bed_hold(&bed, 0, 1);
+    bed_settle_down(&bed);
+    bed.core->leases[0].given_up = true;
+    filtered_records(filtered, 2);
+    EXPECT_EQ_U64(bed.core->leases[0].tracker.mark, 0);
+}
