@@ -85,6 +85,15 @@ final class Sidecar
         return array_sum(array_column($this->get('/v1/shards')['shards'], 'settled'));
     }
 
+    /** Returns how many deliveries were not the first ones of their records. */
+    public function redelivered(): int
+    {
+        $metrics = file_get_contents("http://127.0.0.1:{$this->ops}/metrics");
+        $pattern = '/^kinesis_sidecar_records_redelivered_total\S* (\d+)/m';
+
+        return preg_match($pattern, $metrics, $found) === 1 ? (int) $found[1] : 0;
+    }
+
     public function setToken(string $token): void
     {
         file_put_contents("{$this->folder}/token", $token);

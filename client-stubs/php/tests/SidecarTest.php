@@ -182,6 +182,28 @@ final class SidecarTest extends TestCase
         Wait::until(static fn () => $sidecar->settled() === 10);
     }
 
+    public function testRestOfARetriedBatchIsHandedOutOnce(): void
+    {
+        $sidecar = new Sidecar('--local-shards', '1');
+        $sidecar->put(self::records(3));
+        $consumer = new Consumer('test', url: $sidecar->url, ackInterval: 1.0);
+        $read = [];
+        foreach ($consumer->batches(3, 60.0) as $batch) {
+            array_push($read, ...array_map(static fn (Record $record): int => $record->json()['n'], $batch->records));
+            if (count($read) === 6) {
+                $batch->ack();
+                break;
+            }
+            $batch->records[0]->retry(0.01);
+            Wait::until(static fn () => $sidecar->redelivered() === 3);
+            $sidecar->put([['key', ['n' => 4]], ['key', ['n' => 5]]]);
+        }
+        $consumer->close();
+        $this->assertSame([1, 2, 3, 1, 4, 5], $read);
+        $this->assertSame(0, $consumer->failed);
+        Wait::until(static fn () => $sidecar->settled() === 5);
+    }
+
     public function testNoRecordIsLostIfTheSidecarIsKilled(): void
     {
         $sidecar = new Sidecar('--local-shards', '2');

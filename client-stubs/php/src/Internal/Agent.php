@@ -47,7 +47,14 @@ final class Agent
         private readonly \Closure $report,
     ) {
         $this->endpoint = new Endpoint($options->url, $options->tokenFile);
-        $this->outcomes = new Outcomes($options, $dispatcher, $this->event(...), $this->endpoint);
+        $this->outcomes = new Outcomes(
+            $options,
+            $dispatcher,
+            $this->event(...),
+            $this->endpoint,
+            $this->atApp(...),
+            $this->recallSent(...)
+        );
         $this->backoff = new Backoff();
     }
 
@@ -242,12 +249,8 @@ final class Agent
     {
         $this->backoff->reset();
         $this->stream->expectHeartbeats(($session['heartbeat_ms'] ?? 10000) / 1000);
-        $atApp = [];
-        foreach ($this->ports as $port) {
-            array_push($atApp, ...$port->split());
-        }
+        $atApp = $this->atApp();
         foreach ($this->persisting as $ack) {
-            $atApp[] = $ack->delivery;
             $ack->answer(false);
         }
         $this->persisting = [];
@@ -259,6 +262,17 @@ final class Agent
     {
         $this->outcomes->loseShard($shard);
         $this->recallSent();
+    }
+
+    /** @return list<Delivery> deliveries that processes of the app have */
+    private function atApp(): array
+    {
+        $atApp = array_column($this->persisting, 'delivery');
+        foreach ($this->ports as $port) {
+            array_push($atApp, ...$port->split());
+        }
+
+        return $atApp;
     }
 
     /** Asks the processes of the app for the records that no handler has begun. */

@@ -7,8 +7,7 @@ declare(strict_types=1);
 namespace KinesisSidecar\Internal;
 
 /**
- * One record of the stream, as the agent has it. A redelivery in a new session may take the position of the first
- * delivery.
+ * One record of the stream, as the agent has it. A redelivery may take the position of the first delivery.
  *
  * @internal
  */
@@ -17,11 +16,13 @@ final class Delivery
     /** The record has no outcome, and was not dropped. */
     public bool $open = true;
 
-    /** The outcome, for a redelivery of the record in a new session. */
+    /** The outcome, for a redelivery of the record. */
     public ?Verdict $verdict = null;
 
     /** The name of the scope; null: `Scopes` has not computed it. */
     public ?string $scope = null;
+
+    private ?string $identity = null;
 
     /** @param int $place number of the record in the order of arrival */
     public function __construct(
@@ -40,6 +41,12 @@ final class Delivery
         $this->open = true;
     }
 
+    /** Returns what names the record in every delivery: see `Line::identity()`. */
+    public function identity(): string
+    {
+        return $this->identity ??= Line::identity($this->line);
+    }
+
     public function ackId(): string
     {
         $begin = strlen(Line::RECORD);
@@ -56,6 +63,20 @@ final class Delivery
     public function bytes(): int
     {
         return (strlen($this->line) * 3) >> 2;
+    }
+
+    /**
+     * Returns deliveries in the order of their arrival.
+     *
+     * @param list<self> $deliveries
+     *
+     * @return list<self>
+     */
+    public static function sort(array $deliveries): array
+    {
+        usort($deliveries, static fn (self $one, self $other): int => $one->place <=> $other->place);
+
+        return $deliveries;
     }
 
     /** @return array{int, string, int} sorts like the position: numbers of the same length sort like text */

@@ -45,7 +45,7 @@ final class DirectDispatcher implements Dispatcher
 
     public function putBack(array $deliveries): void
     {
-        $this->queue = [...$deliveries, ...$this->queue];
+        $this->queue = Delivery::sort([...$deliveries, ...$this->queue]);
     }
 
     public function left(Delivery ...$deliveries): void

@@ -24,9 +24,9 @@ interface Dispatcher
     public function send(Run $run): bool;
 
     /**
-     * Queues deliveries before all others.
+     * Queues deliveries that were at a process, in the order of arrival.
      *
-     * @param list<Delivery> $deliveries in their order
+     * @param list<Delivery> $deliveries
      */
     public function putBack(array $deliveries): void;
 

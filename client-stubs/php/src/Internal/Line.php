@@ -39,6 +39,12 @@ final class Line
         return str_contains($line, '"redriven":true');
     }
 
+    /** Tells whether this is the first delivery of the record in the lease epoch. */
+    public static function isFirst(string $line): bool
+    {
+        return str_contains($line, '"attempt":1,');
+    }
+
     /**
      * Writes a record with its members in the order that the fast readers expect.
      *

@@ -36,17 +36,26 @@ final class Outcomes
     private ?WireBatch $batch = null;
     private string $mark = '';
 
+    /** A lease was lost, and records of it may have no outcome: attempts of their redeliveries begin at 1. */
+    private bool $leaseLost = false;
+
     private float $extendAt = INF;
     private int $ackDeadlineMs = 0;
     private int $maxInFlight = 0;
     private int $maxInFlightBytes = 0;
 
-    /** @param \Closure(array<string, mixed>): void $event gets failures of settlements */
+    /**
+     * @param \Closure(array<string, mixed>): void $event  gets failures of settlements
+     * @param \Closure(): list<Delivery>           $atApp  returns the deliveries that processes of the app have
+     * @param \Closure(): void                     $recall asks them for the records that no handler has begun
+     */
     public function __construct(
         private readonly Options $options,
         private readonly Dispatcher $dispatcher,
         private readonly \Closure $event,
         Endpoint $endpoint,
+        private readonly \Closure $atApp,
+        private readonly \Closure $recall,
     ) {
         $this->waitingAcks = new WaitingAcks($options->ackInterval);
         $this->recalls = new Recalls(new Scopes($options->ordering ?? 'shard'));
@@ -73,6 +82,7 @@ final class Outcomes
         $this->generation++;
         $this->redeliveries->expect([...$atApp, ...$this->waitingAcks->reset(), ...$this->settler->reset()]);
         $this->recalls->reset();
+        $this->leaseLost = false;
         $this->ackDeadlineMs = $session['ack_deadline_ms'] ?? (int) round($this->options->ackDeadline * 1000);
         $this->maxInFlight = $session['max_in_flight'] ?? $this->options->maxInFlight;
         $this->maxInFlightBytes = $session['max_in_flight_bytes'] ?? $this->options->maxInFlightBytes;
@@ -92,6 +102,8 @@ final class Outcomes
     public function loseShard(string $shard): void
     {
         $this->waitingAcks->loseShard($shard);
+        $this->leaseLost = true;
+        $this->recalls->loseShard($shard, $this->places);
         $this->dropQueue();
     }
 
@@ -134,18 +146,40 @@ final class Outcomes
         if ($lines === [] || $this->sendRun($lines)) {
             return;
         }
+        $earlier = null;
         $arrived = [];
         foreach ($lines as $line) {
             $delivery = new Delivery($line, $this->batch, $this->places++);
             $known = $this->redeliveries->take($delivery);
+            if ($known === null && ($this->leaseLost || !Line::isFirst($line))) {
+                $earlier ??= $this->unconfirmed();
+                $known = $earlier[$delivery->identity()] ?? null;
+            }
             if ($known !== null) {
                 $this->adopt($known, $delivery);
                 continue;
+            }
+            if (!$this->recalls->isEmpty()) {
+                $this->handOut($arrived);
+                $arrived = [];
+                $this->release(...$this->recalls->redelivered($delivery));
             }
             $this->batch->add($delivery);
             $arrived[] = $delivery;
         }
         $this->handOut($arrived);
+    }
+
+    /** @return array<string, Delivery> that the app has, or whose outcomes have no answer, by identity */
+    private function unconfirmed(): array
+    {
+        $unconfirmed = [];
+        $unsent = $this->waitingAcks->unsent();
+        foreach ([...($this->atApp)(), ...$unsent, ...$this->settler->unanswered()] as $delivery) {
+            $unconfirmed[$delivery->identity()] = $delivery;
+        }
+
+        return $unconfirmed;
     }
 
     /**
@@ -155,7 +189,13 @@ final class Outcomes
      */
     private function sendRun(array $lines): bool
     {
-        if (!$this->batch->current || !$this->redeliveries->isEmpty() || !$this->recalls->isEmpty()) {
+        if (
+            !$this->batch->current
+            || $this->leaseLost
+            || !$this->redeliveries->isEmpty()
+            || !$this->recalls->isEmpty()
+            || count(array_filter($lines, Line::isFirst(...))) < count($lines)
+        ) {
             return false;
         }
         $run = new Run($lines, $this->batch, $this->places);
@@ -172,7 +212,8 @@ final class Outcomes
     {
         $batchId = Line::raw($line, 'batch_id');
         $this->mark = '","batch_id":"' . $batchId . '"';
-        $this->batch = new WireBatch($batchId, Line::raw($line, 'shard_id'), $this->generation, $now);
+        $shard = Line::raw($line, 'shard_id');
+        $this->batch = new WireBatch($batchId, $shard, $this->generation, $now, Line::isRedriven($line));
         $this->waitingAcks->begin($this->batch);
         $this->redeliveries->begin(new Delivery($line, $this->batch, $this->places));
     }
@@ -195,9 +236,18 @@ final class Outcomes
     /** Lets the outcome of a delivery, which may be there already, settle the redelivery. */
     private function adopt(Delivery $delivery, Delivery $redelivery): void
     {
+        if ($delivery->batch->generation === $this->generation) {
+            $this->waitingAcks->leave($delivery);
+            $this->settler->withdraw($delivery);
+        }
         $delivery->adopt($redelivery);
         $delivery->batch->add($delivery);
-        $delivery->verdict === null || $this->settle($delivery, $delivery->verdict);
+        if ($delivery->verdict !== null) {
+            $this->settle($delivery, $delivery->verdict);
+        } else {
+            // Records that the app has not begun are sent again, in the order of their redeliveries.
+            ($this->recall)();
+        }
     }
 
     /** @param list<Delivery> $deliveries */
@@ -380,6 +430,7 @@ final class Outcomes
             return;
         }
         $this->extendAt = $now + $this->ackDeadlineMs / 3000;
+        $this->leaseLost = $this->waitingAcks->hasLost();
         if (!$this->settler->hasExtensions()) {
             $notBefore = $now - $this->options->maxProcessing;
             $this->settler->extend($this->waitingAcks->extensions($this->ackDeadlineMs, $notBefore));
@@ -405,7 +456,7 @@ final class Outcomes
             }
             $item->release();
             if ($item->retried !== null) {
-                $accepted[$item->retried->place] = !$result->stale && !isset($failed[$item->id]);
+                $accepted[spl_object_id($item->retried)] = !$result->stale && !isset($failed[$item->id]);
             }
         }
         $this->release(...$this->recalls->answered($accepted));

@@ -8,7 +8,7 @@ namespace KinesisSidecar\Internal;
 
 /**
  * Scopes with a retry whose effect is not known. Their records are held until the sidecar has refused the retry, or has
- * accepted it and the barrier of its request has passed.
+ * accepted it and the barrier of its request has passed. The redelivery of the retried record replaces both.
  *
  * @internal
  */
@@ -18,9 +18,9 @@ final class Recalls
     private array $scopes = [];
 
     /**
-     * Retries by place of their record.
+     * Retries by object id of their record. They take back records that arrived before the place `before`.
      *
-     * @var array<int, array{record: Delivery, barrier: string, accepted: ?bool, before: ?int}>
+     * @var array<int, array{record: Delivery, barrier: string, accepted: ?bool, passed: bool, before: ?int}>
      */
     private array $retries = [];
 
@@ -36,11 +36,14 @@ final class Recalls
             return false;
         }
         $this->scopes[$scope] ??= ['held' => [], 'open' => 0];
-        $this->scopes[$scope]['open']++;
-        $this->retries[$retried->place] = [
+        $id = spl_object_id($retried);
+        // A retry that was not sent becomes one of the redelivery.
+        isset($this->retries[$id]) || $this->scopes[$scope]['open']++;
+        $this->retries[$id] = [
             'record' => $retried,
             'barrier' => '',
             'accepted' => null,
+            'passed' => false,
             'before' => null,
         ];
 
@@ -55,8 +58,8 @@ final class Recalls
     public function sending(array $retried, string $barrier): void
     {
         foreach ($retried as $delivery) {
-            if (isset($this->retries[$delivery->place])) {
-                $this->retries[$delivery->place]['barrier'] = $barrier;
+            if (isset($this->retries[spl_object_id($delivery)])) {
+                $this->retries[spl_object_id($delivery)]['barrier'] = $barrier;
             }
         }
     }
@@ -89,9 +92,10 @@ final class Recalls
      */
     public function barrier(string $barrier, int $before): array
     {
-        foreach ($this->retries as $place => $retry) {
+        foreach ($this->retries as $id => $retry) {
             if ($retry['barrier'] === $barrier) {
-                $this->retries[$place]['before'] = $before;
+                $this->retries[$id]['passed'] = true;
+                $this->retries[$id]['before'] ??= $before;
             }
         }
 
@@ -99,16 +103,43 @@ final class Recalls
     }
 
     /**
+     * Notes the redelivery of a record, which may be a retried one.
+     *
+     * @return array{list<Delivery>, list<Delivery>} records to drop, and records to hand out
+     */
+    public function redelivered(Delivery $redelivery): array
+    {
+        foreach ($this->retries as $id => $retry) {
+            if ($retry['record']->identity() === $redelivery->identity()) {
+                $this->retries[$id]['accepted'] = $this->retries[$id]['passed'] = true;
+                $this->retries[$id]['before'] ??= $redelivery->place;
+            }
+        }
+
+        return $this->resolve();
+    }
+
+    /** Notes that the lease of a shard was lost before the record of the place `$before`. */
+    public function loseShard(string $shard, int $before): void
+    {
+        foreach ($this->retries as $id => $retry) {
+            if ($retry['record']->batch->shard === $shard) {
+                $this->retries[$id]['before'] ??= $before;
+            }
+        }
+    }
+
+    /**
      * Notes the answer about retries.
      *
-     * @param array<int, bool> $accepted by place of the record
+     * @param array<int, bool> $accepted by object id of the record
      *
      * @return array{list<Delivery>, list<Delivery>} records to drop, and records to hand out
      */
     public function answered(array $accepted): array
     {
-        foreach (array_intersect_key($accepted, $this->retries) as $place => $isAccepted) {
-            $this->retries[$place]['accepted'] = $isAccepted;
+        foreach (array_intersect_key($accepted, $this->retries) as $id => $isAccepted) {
+            $this->retries[$id]['accepted'] = $isAccepted;
         }
 
         return $this->resolve();
@@ -123,17 +154,17 @@ final class Recalls
     private function resolve(): array
     {
         $dropped = $released = [];
-        foreach ($this->retries as $place => $retry) {
-            if ($retry['accepted'] === null || ($retry['accepted'] && $retry['before'] === null)) {
+        foreach ($this->retries as $id => $retry) {
+            if ($retry['accepted'] === null || ($retry['accepted'] && !$retry['passed'])) {
                 continue;
             }
-            unset($this->retries[$place]);
+            unset($this->retries[$id]);
             $scope = $this->names->of($retry['record']);
             if ($retry['accepted']) {
                 array_push($dropped, ...$this->takeBack($scope, $retry['record'], $retry['before']));
             }
             if (--$this->scopes[$scope]['open'] === 0) {
-                array_push($released, ...$this->scopes[$scope]['held']);
+                array_push($released, ...Delivery::sort($this->scopes[$scope]['held']));
                 unset($this->scopes[$scope]);
             }
         }

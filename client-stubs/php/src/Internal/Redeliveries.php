@@ -30,7 +30,7 @@ final class Redeliveries
         $this->expected = array_filter($this->expected, fn (Delivery $delivery): bool => !$this->isSettled($delivery));
         $this->heads = [];
         foreach ($deliveries as $delivery) {
-            $this->expected[Line::identity($delivery->line)] = $delivery;
+            $this->expected[$delivery->identity()] = $delivery;
         }
     }
 
@@ -61,7 +61,7 @@ final class Redeliveries
         if ($this->expected === []) {
             return null;
         }
-        $identity = Line::identity($redelivery->line);
+        $identity = $redelivery->identity();
         $delivery = $this->expected[$identity] ?? null;
         unset($this->expected[$identity]);
 
@@ -70,14 +70,14 @@ final class Redeliveries
 
     public function expects(Delivery $delivery): bool
     {
-        return ($this->expected[Line::identity($delivery->line)] ?? null) === $delivery;
+        return ($this->expected[$delivery->identity()] ?? null) === $delivery;
     }
 
     /** Lets the redelivery be handed out: no handler has begun the record. */
     public function forget(Delivery $delivery): void
     {
         if ($this->expects($delivery)) {
-            unset($this->expected[Line::identity($delivery->line)]);
+            unset($this->expected[$delivery->identity()]);
         }
     }
 }

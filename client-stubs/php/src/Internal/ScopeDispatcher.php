@@ -58,12 +58,10 @@ final class ScopeDispatcher implements Dispatcher
 
     public function putBack(array $deliveries): void
     {
-        foreach (array_reverse($deliveries) as $delivery) {
+        $this->offer(...$deliveries);
+        foreach ($deliveries as $delivery) {
             $scope = $this->name($delivery);
-            $this->queues[$scope] = [$delivery, ...$this->queues[$scope] ?? []];
-            if (!isset($this->busy[$scope])) {
-                $this->ready[$scope] = true;
-            }
+            $this->queues[$scope] = Delivery::sort($this->queues[$scope]);
         }
     }
 

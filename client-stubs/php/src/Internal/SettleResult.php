@@ -14,9 +14,9 @@ namespace KinesisSidecar\Internal;
 final class SettleResult
 {
     /**
-     * @param list<Settlement>           $items
-     * @param list<array<string, mixed>> $failed items that were refused
-     * @param bool                       $stale  the session of all items has ended
+     * @param list<Settlement>            $items
+     * @param array<array<string, mixed>> $failed items that count as refused
+     * @param bool                        $stale  the session of all items has ended
      */
     public function __construct(
         public readonly array $items,

@@ -53,6 +53,12 @@ final class Settlement
         return $this->batch?->size() ?? count($this->deliveries);
     }
 
+    /** It settles this record alone. */
+    public function isOf(Delivery $delivery): bool
+    {
+        return $this->deliveries === [$delivery];
+    }
+
     /**
      * Returns the records that it settles.
      *

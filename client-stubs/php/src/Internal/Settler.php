@@ -22,6 +22,9 @@ final class Settler
 
     private const ANSWER_SECONDS = 10.0;
 
+    /** Reasons of a refusal: the sidecar redelivers the record. */
+    private const REDELIVERED = ['EXPIRED', 'FENCED'];
+
     private ?HttpConnection $connection = null;
 
     /** An answer came over the connection, so that its end may be the end of an idle one. */
@@ -35,6 +38,9 @@ final class Settler
 
     /** @var list<Settlement> items of the request that has no answer */
     private array $sent = [];
+
+    /** How many times this request was sent. */
+    private int $copies = 0;
 
     private bool $sentExtensions = false;
     private string $body = '';
@@ -72,6 +78,25 @@ final class Settler
     public function isIdle(): bool
     {
         return $this->queue === [] && $this->sent === [];
+    }
+
+    /**
+     * Returns the deliveries whose outcomes have no answer, without retries that were sent: these may have caused a
+     * redelivery.
+     *
+     * @return list<Delivery>
+     */
+    public function unanswered(): array
+    {
+        $sent = $this->sentExtensions ? [] : array_filter($this->sent, static fn ($item) => $item->retried === null);
+
+        return array_merge(...array_map(static fn ($item) => $item->deliveries(), [...$sent, ...$this->queue]));
+    }
+
+    /** Forgets the outcome of a delivery that was not sent. */
+    public function withdraw(Delivery $delivery): void
+    {
+        $this->queue = array_values(array_filter($this->queue, static fn ($item) => !$item->isOf($delivery)));
     }
 
     /**
@@ -148,12 +173,14 @@ final class Settler
         }
         $this->connection ??= new HttpConnection($this->endpoint);
         $this->connection->send('POST', $this->path, $this->body);
+        $this->copies++;
         $this->deadline = $now + self::ANSWER_SECONDS;
     }
 
     /** Makes the next request, outcomes before extensions. */
     private function prepare(): bool
     {
+        $this->copies = 0;
         $this->sentExtensions = $this->queue === [];
         $this->sent = $this->sentExtensions ? $this->cut($this->extensions) : $this->cut($this->queue);
         if ($this->sent === []) {
@@ -230,7 +257,25 @@ final class Settler
                 : throw $refusal;
         }
 
-        return $this->sentExtensions ? null : new SettleResult($this->sent, $answer['failed'] ?? [], false);
+        return $this->sentExtensions
+            ? null
+            : new SettleResult($this->sent, array_filter($answer['failed'] ?? [], $this->isRefusal(...)), false);
+    }
+
+    /**
+     * Tells whether a failed item counts as refused. A retry that was sent again does not if the sidecar redelivers its
+     * record: the first copy, or the ack deadline, has taken the later records of the scope back.
+     *
+     * @param array<string, mixed> $failure
+     */
+    private function isRefusal(array $failure): bool
+    {
+        if ($this->copies === 1 || !in_array($failure['reason'] ?? '', self::REDELIVERED, true)) {
+            return true;
+        }
+        $isRetry = static fn ($item) => $item->retried !== null && $item->id === $failure['ack_id'];
+
+        return array_filter($this->sent, $isRetry) === [];
     }
 
     private function disconnect(): void

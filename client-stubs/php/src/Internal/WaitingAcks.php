@@ -48,12 +48,18 @@ final class WaitingAcks
         }
     }
 
-    /** Ends the lease of a shard: no record of it may be begun any more. */
+    /** Ends the lease of a shard: no record of it may be begun any more. Records that are redriven have no lease. */
     public function loseShard(string $shard): void
     {
         foreach ($this->open as $batch) {
-            $batch->current = $batch->current && $batch->shard !== $shard;
+            $batch->current = $batch->current && ($batch->shard !== $shard || $batch->redriven);
         }
+    }
+
+    /** Tells whether records that may not be begun any more have no outcome. */
+    public function hasLost(): bool
+    {
+        return in_array(false, array_column($this->open, 'current'), true);
     }
 
     public function ack(Delivery $delivery, float $now): void
@@ -88,6 +94,38 @@ final class WaitingAcks
     {
         $delivery->batch->remove($delivery);
         $this->forget($delivery->batch);
+    }
+
+    /** Ends a delivery whose record is redelivered, and forgets its acknowledgement. */
+    public function leave(Delivery $delivery): void
+    {
+        $batch = $delivery->batch;
+        $at = $batch->ackedCount > 0 ? array_search($delivery, $batch->acked, true) : false;
+        if ($at !== false) {
+            array_splice($batch->acked, $at, 1);
+            $batch->divided = true;
+            $batch->ackedCount--;
+            $batch->ackedBytes -= $delivery->bytes();
+            $this->records--;
+            $this->bytes -= $delivery->bytes();
+        }
+        $this->remove($delivery);
+    }
+
+    /**
+     * Returns the deliveries whose acknowledgements were not sent.
+     *
+     * @return list<Delivery>
+     */
+    public function unsent(): array
+    {
+        $unsent = [];
+        foreach ($this->waiting as $batch) {
+            $batch->split();
+            array_push($unsent, ...$batch->acked);
+        }
+
+        return $unsent;
     }
 
     /** Returns when acknowledgements have to leave at the latest; null if none wait. */
@@ -150,11 +188,7 @@ final class WaitingAcks
      */
     public function reset(): array
     {
-        $unsent = [];
-        foreach ($this->waiting as $batch) {
-            $batch->split();
-            array_push($unsent, ...$batch->acked);
-        }
+        $unsent = $this->unsent();
         foreach ($this->open + $this->waiting as $batch) {
             $batch->release();
         }

@@ -48,6 +48,7 @@ final class WireBatch
         public readonly string $shard,
         public readonly int $generation,
         public readonly float $receivedAt,
+        public readonly bool $redriven = false,
     ) {
     }
 
