@@ -6,6 +6,7 @@
 #include "aws/proxy.h"
 #include "aws/settings.h"
 #include "base/budget.h"
+#include "main/filter.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -178,6 +179,16 @@ static void look_aws(struct look *look)
         look_settings(look);
 }
 
+static void look_filter(struct look *look, const char *option)
+{
+    struct ks_pattern *filter = NULL;
+    struct ks_detail detail = {"--filter: out of memory"};
+
+    if (!ks_ok(ks_filter_load(option, &filter, &detail)))
+        tell(look, &detail);
+    ks_pattern_free(filter);
+}
+
 uint32_t ks_files_check(const struct ks_options *options, void (*say)(void *arg, const char *line),
                         void *arg)
 {
@@ -191,6 +202,7 @@ uint32_t ks_files_check(const struct ks_options *options, void (*say)(void *arg,
     /* By default both are where the leases are. */
     if (options->sources[KS_OPTION_dead_letters] != KS_OPTION_DEFAULT)
         look_database(&look, "--dead-letters", ks_option_path(options->dead_letters));
+    look_filter(&look, options->filter);
     if (options->sources[KS_OPTION_state_dir] != KS_OPTION_DEFAULT)
         look_directory(&look, "--state-dir", options->state_dir);
     look_sockets(&look, "--listen", options->listen);

@@ -15,6 +15,7 @@
 #include "aws/settings.h"
 #include "base/digest.h"
 #include "base/log.h"
+#include "main/filter.h"
 #include "main/version.h"
 
 #include <assert.h>
@@ -331,6 +332,7 @@ static ks_err open_board(struct ks_room *room)
         .start = start_position(room->options),
         .core = core_config(room->options),
         .pool = room->pool,
+        .filter = room->filter,
         .shard_metrics = strcmp(room->options->shard_metrics, "on") == 0,
         .drained = drained,
         .refused = refused,
@@ -357,6 +359,7 @@ static struct ks_cloud_part part_of(const struct ks_room *room)
 ks_err ks_room_open(struct ks_room *room, struct ks_detail *detail)
 {
     room->part = part_of(room);
+    KS_TRY(ks_filter_load(room->options->filter, &room->filter, detail));
     KS_TRY(open_store(room, detail));
     KS_TRY(open_lock(room, detail));
     KS_TRY(open_letters(room, detail));
@@ -386,4 +389,5 @@ void ks_room_close(struct ks_room *room)
 void ks_room_free(struct ks_room *room)
 {
     ks_switchboard_free(room->board);
+    ks_pattern_free(room->filter);
 }

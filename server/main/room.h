@@ -11,6 +11,8 @@
 #include "main/cloud.h"
 #include "ports/switchboard.h"
 
+struct ks_pattern;
+
 struct ks_room {
     /* Set by the caller before it is opened; all of it outlives the room. */
     const struct ks_options *options; /* The subscription's. */
@@ -28,6 +30,7 @@ struct ks_room {
     void *arg;
 
     struct ks_cloud_part part;
+    struct ks_pattern *filter; /* NULL: all records are delivered. */
     struct ks_lease_store *store;
     struct ks_stream_source *source;
     struct ks_stream_source *beside; /* For peek and replays; NULL: `source` is. */

@@ -4,6 +4,7 @@
 #include "base/codec.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/pattern.h"
 #include "core/tracker.h"
 
 #include <assert.h>
@@ -247,6 +248,27 @@ static bool find_stale(const struct ks_board_lease *lease, const struct ks_batch
     return true;
 }
 
+/* Writes which records of the batch the filter passes over. False: there is no filter. */
+static bool find_filtered(const struct ks_switchboard *board, const struct ks_batch *batch)
+{
+    int64_t count = 0;
+
+    if (board->config.filter == NULL)
+        return false;
+    for (uint32_t i = 0; i < batch->count; i++) {
+        const struct ks_record *const record = &batch->records[i];
+        const struct ks_pattern_record seen = {.partition_key = record->partition_key,
+                                               .sequence_number = record->sequence,
+                                               .arrival_ms = record->arrival_ms,
+                                               .data = record->data};
+
+        board->filtered[i] = !ks_pattern_matches(board->config.filter, &seen);
+        count += board->filtered[i];
+    }
+    ks_metric_add_labelled(KS_METRIC_RECORDS_FILTERED, board->config.subscription, count);
+    return true;
+}
+
 /* Keeps what came; the core gets the sizes. */
 static void keep(struct ks_board_lease *lease, struct ks_batch *batch)
 {
@@ -270,6 +292,7 @@ static void keep(struct ks_board_lease *lease, struct ks_batch *batch)
     event.records.sizes = board->sizes;
     event.records.hashes = board->hashes;
     event.records.stale_s = find_stale(lease, batch) ? board->stale_s : NULL;
+    event.records.filtered = find_filtered(board, batch) ? board->filtered : NULL;
     event.records.count = batch->count;
     event.records.at_end = batch->at_end;
     lease->millis_behind =

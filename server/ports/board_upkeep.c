@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pointers to records that their stream forgets soon: the record is kept in the letter. And letters whose record is gone.
+/* Pointers to records that their stream forgets soon: the record is kept in the letter. And letters whose record is
+ * gone.
  *
- * Every ten minutes the leader, in a fleet without one every worker, lists all letters. A pointer of which seven eighths
- * of its time are over gets its record; one that expired an hour ago is removed, if the store has not done that.
+ * Every ten minutes the leader, in a fleet without one every worker, lists all letters. A pointer gets its record in
+ * the last eighth of its time. One that expired an hour ago is removed, if the store has not done that.
  */
 #include "ports/board.h"
 

@@ -325,6 +325,8 @@ static ks_err take_memory(struct ks_switchboard *board)
     board->sizes = ks_alloc(KS_READ_RECORDS_MAX * sizeof *board->sizes);
     board->hashes = ks_alloc(KS_READ_RECORDS_MAX * sizeof *board->hashes);
     board->stale_s = ks_alloc(KS_READ_RECORDS_MAX * sizeof *board->stale_s);
+    if (board->config.filter != NULL)
+        board->filtered = ks_alloc(KS_READ_RECORDS_MAX * sizeof *board->filtered);
     board->sessions = ks_alloc(core->sessions_max * sizeof *board->sessions);
     board->returning = ks_alloc(core->leases_max * sizeof *board->returning);
     board->why_refused = ks_alloc(sizeof *board->why_refused);
@@ -332,7 +334,8 @@ static ks_err take_memory(struct ks_switchboard *board)
     if (board->core_memory == NULL || board->effects == NULL || board->queue == NULL ||
         board->leases == NULL || board->open == NULL || board->sizes == NULL ||
         board->hashes == NULL || board->stale_s == NULL || board->sessions == NULL ||
-        board->returning == NULL || board->why_refused == NULL || board->reason == NULL)
+        board->returning == NULL || board->why_refused == NULL || board->reason == NULL ||
+        (board->config.filter != NULL && board->filtered == NULL))
         return KS_FAIL(NO_MEMORY);
     KS_TRY(ks_board_numbers_new(board));
     KS_TRY(ks_board_redrives_new(board));
@@ -352,6 +355,7 @@ static void free_memory(struct ks_switchboard *board)
     ks_free(board->sizes);
     ks_free(board->hashes);
     ks_free(board->stale_s);
+    ks_free(board->filtered);
     ks_board_letters_free(board->letters);
     ks_free(board->redrives);
     ks_free(board->upkeep);

@@ -23,6 +23,8 @@
 
 struct ks_switchboard;
 
+struct ks_pattern;
+
 /* What subscriptions of a process share that read their streams out of one table. */
 struct ks_kinship {
     uint32_t willing;    /* So many of them want leases. */
@@ -55,6 +57,8 @@ struct ks_switchboard_config {
         core; /* `self`, `lock` and `corpse` are filled in by the switchboard, `boot` if it is 0; seed
                  and budget by the caller. */
     bool shard_metrics; /* Those with the label "shard". */
+    const struct ks_pattern
+        *filter; /* Records that are delivered; NULL: all. Outlives the board. */
     struct ks_budget_pool *
         pool; /* That it shares with others, and outlives it; NULL: `core.budget_bytes` are its own. */
     /* Everything is given back; `clean` if nothing stayed unsettled. `unsaved` acknowledged records are not covered by

@@ -497,8 +497,11 @@ void oracle_records(struct world *world, struct process *process, ks_shard shard
     for (uint32_t i = 0; i < count; i++) {
         truth->lanes[shard].records[(reader->fetched + i) % SIM_WINDOW] =
             (struct oracle_record){.state = RECORD_NEW, .last = SIM_SESSIONS};
-        if (filtered != NULL && filtered[i])
-            oracle_flight_filtered(world, process, shard, reader->fetched + i);
+        /* What the subscription does not want is settled, and never delivered. */
+        if (filtered != NULL && filtered[i]) {
+            truth->lanes[shard].records[(reader->fetched + i) % SIM_WINDOW].state = RECORD_SETTLED;
+            world_stream_settle(world, shard, reader->base + reader->fetched + i);
+        }
         bytes += sizes[i];
     }
     if (bytes > reader->max_bytes)

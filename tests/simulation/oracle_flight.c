@@ -75,14 +75,6 @@ static void settle_one(struct world *world, const struct place *place, uint64_t 
     world_stream_settle(world, place->shard, place->reader->base + number);
 }
 
-void oracle_flight_filtered(struct world *world, struct process *process, ks_shard shard,
-                            uint64_t number)
-{
-    struct place place = place_of(world, process, shard);
-
-    settle_one(world, &place, number);
-}
-
 /* True if the record may be given up, because somebody wanted it or the policy says so. */
 static bool may_die(const struct place *place, uint64_t number)
 {

@@ -21,9 +21,6 @@ void oracle_flight_delivered(struct world *world, struct process *process,
 /* The epoch of a shard is over. */
 void oracle_flight_closed(const struct world *world, struct process *process, ks_shard shard);
 
-/* A record came that the subscription does not want: it is settled, and never delivered. */
-void oracle_flight_filtered(struct world *world, struct process *process, ks_shard shard,
-                            uint64_t number);
 /* A BURY: dead letters are written of what was given up. */
 void oracle_flight_bury(struct world *world, struct process *process,
                         const struct ks_effect *effect);
