@@ -144,6 +144,28 @@ namespace KinesisSidecar.Client.Tests
         }
 
         [Test]
+        public async Task rest_of_a_retried_batch_is_handed_out_once()
+        {
+            using (var sidecar = new RealSidecar("--local-shards", "1"))
+            {
+                sidecar.Put(Numbers(3), text => "k");
+                using (var consumer = sidecar.Consumer("rest"))
+                {
+                    var batch = await consumer.NextBatchAsync(3, TimeSpan.FromMinutes(1));
+                    batch[0].Retry(TimeSpan.FromMilliseconds(10));
+                    Eventually.Until(
+                        "the rest is redelivered",
+                        () => batch.Skip(1).All(record => record.Batch.Id != record.BatchId));
+                    sidecar.Put(new[] { "3", "4" }, text => "k");
+                    batch = await consumer.NextBatchAsync(3, TimeSpan.FromMinutes(1));
+                    CollectionAssert.AreEqual(new[] { "0", "3", "4" }, batch.Select(TextOf));
+                    batch.Ack();
+                    sidecar.UntilSettled(5);
+                }
+            }
+        }
+
+        [Test]
         public async Task persisted_acknowledgement_waits_for_the_checkpoint()
         {
             using (var sidecar = new RealSidecar("--checkpoint-interval-ms", "100"))

@@ -11,15 +11,19 @@ namespace KinesisSidecar.Client.Tests
     /// <summary>Retries with their barriers, and redeliveries in a later session.</summary>
     [TestFixture]
     [Timeout(120000)]
-    public class RedeliveryTests
+    public partial class RedeliveryTests
     {
         private readonly ConcurrentQueue<ConsumerEvent> _events = new ConcurrentQueue<ConsumerEvent>();
         private ScriptedSidecar _sidecar;
+
+        /// <summary>Heartbeats that were sent; <see cref="ScriptedSidecar.Deliver"/> sends the first.</summary>
+        private int _heartbeats;
 
         [SetUp]
         public void Begin()
         {
             _sidecar = new ScriptedSidecar();
+            _heartbeats = 1;
             while (_events.TryDequeue(out _))
                 continue;
         }
@@ -57,11 +61,7 @@ namespace KinesisSidecar.Client.Tests
                 {
                     UntilRetries(1);
                     _sidecar.Stream.Barrier(BarrierOf(0));
-                    _sidecar.Stream.Record("c", 1, 2);
-                    _sidecar.Stream.Record("c", 2, 2);
-                    _sidecar.Stream.Heartbeat();
-                    UntilEvents("heartbeat", 2);
-                    running.UntilHandled(1);
+                    Redeliver("c", 2, 1, 2);
                     answer.Set();
                     running.UntilHandled(1, 1, 2);
                     UntilSettled("ack", "c-2");
@@ -347,22 +347,24 @@ namespace KinesisSidecar.Client.Tests
         }
 
         [Test]
-        public void record_that_the_session_delivers_again_survives_the_session()
+        public void outcome_of_the_last_delivery_in_a_session_settles_the_redelivery()
         {
+            _sidecar.SettleAnswer = request =>
+                request.Body.Contains("b-1") ? ScriptedSidecar.NoAnswer : ScriptedSidecar.Ok;
             _sidecar.Deliver("b", 1);
-            _sidecar.Deliver("d", 2);
-            Action<ConsumerOptions> configure = options => options.AckInterval = TimeSpan.FromMinutes(1);
+            _sidecar.Deliver("d", 1, 2);
             var release = new TaskCompletionSource<bool>();
-            Func<Record, Task> handler = record => record.Attempt > 1 ? release.Task : Task.CompletedTask;
-            using (var running = Run(handler, 1, configure))
+            Func<Record, Task> handler = record => record.Attempt > 1 ? release.Task : FailOnce(record);
+            using (var running = Run(handler))
             {
-                running.UntilHandled(1);
-                _sidecar.Stream.Record("c", 1, 2);
+                UntilSettled("retry", "b-1");
+                Redeliver("c", 2, 1);
                 running.UntilHandled(1, 1);
                 _sidecar.Stream.Break();
                 UntilEvents("session", 2);
                 release.SetResult(true);
                 running.UntilHandled(1, 1, 2);
+                UntilSettled("ack", "d-1");
             }
         }
 

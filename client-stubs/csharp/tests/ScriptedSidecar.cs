@@ -17,6 +17,8 @@ namespace KinesisSidecar.Client.Tests
         /// <summary>An answer that closes the connection in its place.</summary>
         internal const string NoAnswer = "";
 
+        internal const string Busy = "HTTP/1.1 503 Word\r\nContent-Length: 0\r\n\r\n";
+
         private readonly TcpListener _server = new TcpListener(IPAddress.Loopback, 0);
         private readonly ConcurrentBag<Socket> _sockets = new ConcurrentBag<Socket>();
         private int _deletes;

@@ -40,14 +40,15 @@ namespace KinesisSidecar.Client.Tests
             int lane = 0,
             string shard = "shard-0",
             byte[] data = null,
-            bool isRedriven = false)
+            bool isRedriven = false,
+            int epoch = 1)
         {
             Event(2, new WireWriter()
                 .Text(RecordFields.AckId, batch + "-" + number)
                 .Text(RecordFields.BatchId, batch)
                 .Text(RecordFields.Stream, "s")
                 .Text(RecordFields.ShardId, shard)
-                .Number(RecordFields.Epoch, 1)
+                .Number(RecordFields.Epoch, epoch)
                 .Text(RecordFields.SequenceNumber, (1000 + number).ToString())
                 .Text(RecordFields.PartitionKey, "k")
                 .Number(RecordFields.Attempt, attempt)

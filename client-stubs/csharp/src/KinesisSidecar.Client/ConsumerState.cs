@@ -39,6 +39,14 @@ namespace KinesisSidecar.Client
         /// </summary>
         private Dictionary<string, Record> _unconfirmed = new Dictionary<string, Record>();
 
+        /// <summary>The records of <see cref="Unconfirmed"/> by their identity, within one call of
+        /// <see cref="Apply"/>; null: not collected.</summary>
+        private Dictionary<string, Record> _earlier;
+
+        /// <summary>Whether this session may have unconfirmed records of an ended lease epoch. Their redeliveries have
+        /// the attempt 1.</summary>
+        private bool _isLeaseRegained;
+
         /// <summary>The request that has no answer; null: none.</summary>
         private SettleRequest _unanswered;
         private DeliveredBatch _current;
@@ -124,6 +132,7 @@ namespace KinesisSidecar.Client
                     else
                         Control((ConsumerEvent)item);
                 }
+                _earlier = null;
                 Wake();
             }
         }
@@ -139,10 +148,15 @@ namespace KinesisSidecar.Client
         {
             if (_current == null || _current.Id != record.BatchId)
                 NextBatch(record);
-            if (_unconfirmed.Count > 0 && Adopt(record))
+            if (EarlierOf(record) is Record earlier)
+            {
+                Adopt(earlier, record);
                 return;
+            }
             _lanes.Assign(record, _settings.Ordering);
             Enter(record);
+            if (record.Lane.Holds.Count > 0)
+                ConfirmRetry(record);
             _lanes.Add(record);
         }
 
@@ -154,10 +168,12 @@ namespace KinesisSidecar.Client
                 _current.IsComplete = true;
                 RemoveIfOver(_current);
             }
-            _current = new DeliveredBatch(first.BatchId, _generation, Clock.NowMs);
+            _current = new DeliveredBatch(first, _generation, Clock.NowMs);
             _batches.Add(_current);
-            if (!first.IsRedriven)
-                _heads[first.ShardId] = first;
+            if (first.IsRedriven)
+                return;
+            _isLeaseRegained |= _heads.TryGetValue(first.ShardId, out var head) && head.Epoch != first.Epoch;
+            _heads[first.ShardId] = first;
         }
 
         /// <summary>Puts the record into the current batch.</summary>
@@ -169,19 +185,46 @@ namespace KinesisSidecar.Client
             _current.Open++;
         }
 
-        /// <summary>Returns true if the app has an earlier delivery of the record, whose outcome settles this
-        /// one.</summary>
-        private bool Adopt(Record redelivery)
+        /// <summary>Returns the earlier delivery whose outcome settles this one, or null: the app gets the
+        /// record.</summary>
+        private Record EarlierOf(Record redelivery)
         {
-            if (!_unconfirmed.TryGetValue(redelivery.Identity, out var record))
-                return false;
-            _unconfirmed.Remove(record.Identity);
+            if (_unconfirmed.Count > 0 && _unconfirmed.TryGetValue(redelivery.Identity, out var record))
+            {
+                _unconfirmed.Remove(record.Identity);
+                return record;
+            }
+            if (redelivery.Attempt <= 1 && !_isLeaseRegained)
+                return null;
+            _earlier = _earlier ?? ByIdentity(Unconfirmed());
+            _earlier.TryGetValue(redelivery.Identity, out record);
+            /* A retry that was sent may have caused the redelivery. */
+            return record?.Outcome == Outcome.Retry && record.IsSent ? null : record;
+        }
+
+        /// <summary>Moves a record to the batch of its redelivery. An outcome that waits to be sent, and is not an
+        /// acknowledgement, keeps its place and its hold.</summary>
+        private void Adopt(Record record, Record redelivery)
+        {
+            bool isOfSession = record.Batch.Generation == _generation;
+            bool isQueued = isOfSession && record.Outcome != Outcome.None && !record.IsSent;
+            if (isOfSession && record.Outcome == Outcome.None)
+                Close(record.Batch);
+            if (isQueued && record.Outcome == Outcome.Ack)
+                _outbox.Remove(record);
             record.AckId = redelivery.AckId;
             record.IsSent = false;
             Enter(record);
-            if (record.Outcome != Outcome.None)
+            if (isQueued && record.Outcome != Outcome.Ack)
+                Close(record.Batch);
+            else if (record.Outcome != Outcome.None)
                 Accept(record);
-            return true;
+        }
+
+        private void ConfirmRetry(Record redelivery)
+        {
+            _lanes.Confirm(redelivery).ForEach(record => Close(record.Batch));
+            ResolveHolds();
         }
 
         private void Control(ConsumerEvent control)
@@ -228,16 +271,23 @@ namespace KinesisSidecar.Client
 
         private void KeepUnconfirmed()
         {
-            var records = _unconfirmed.Values.Where(record => !IsSettled(record))
-                .Concat(_batches.SelectMany(batch => batch.Records).Where(IsWithTheApp))
-                .Concat(_outbox.Records())
-                .Concat(_unanswered?.Records ?? Enumerable.Empty<Record>());
-            /* The session may have delivered a record again, after its ack deadline. */
-            var kept = new Dictionary<string, Record>();
-            foreach (var record in records)
-                kept[record.Identity] = record;
-            _unconfirmed = kept;
+            _unconfirmed = ByIdentity(_unconfirmed.Values.Where(record => !IsSettled(record)).Concat(Unconfirmed()));
             _heads.Clear();
+            _isLeaseRegained = false;
+        }
+
+        /// <summary>Records of this session that the app has, or whose outcome the sidecar has not confirmed. The last
+        /// delivery of a record comes last.</summary>
+        private IEnumerable<Record> Unconfirmed() => (_unanswered?.Records ?? Enumerable.Empty<Record>())
+            .Concat(_outbox.Records())
+            .Concat(_batches.SelectMany(batch => batch.Records).Where(IsWithTheApp));
+
+        private static Dictionary<string, Record> ByIdentity(IEnumerable<Record> records)
+        {
+            var found = new Dictionary<string, Record>();
+            foreach (var record in records)
+                found[record.Identity] = record;
+            return found;
         }
 
         /// <summary>True if the session delivered later records of the shard, and not this one. A redriven one has no
@@ -246,6 +296,9 @@ namespace KinesisSidecar.Client
             (record.IsRedriven || (_heads.TryGetValue(record.ShardId, out var head) && head.IsAfter(record)));
 
         private static bool IsWithTheApp(Record record) => record.IsBegun && record.Outcome == Outcome.None;
+
+        private bool IsOfEndedEpoch(Record record) => !record.IsRedriven &&
+            _heads.TryGetValue(record.ShardId, out var head) && head.Epoch != record.Batch.Epoch;
 
         /// <summary>Drops records that the app has not begun. They are redelivered.</summary>
         private void Drop(Predicate<Record> which) => _lanes.Remove(which).ForEach(record => Close(record.Batch));
@@ -481,6 +534,7 @@ namespace KinesisSidecar.Client
         private void ExtendAll(long nowMs)
         {
             _extendedAtMs = nowMs;
+            _isLeaseRegained = _isLeaseRegained && Unconfirmed().Any(IsOfEndedEpoch);
             foreach (var batch in _batches)
             {
                 if (batch.Open > 0 && nowMs - batch.SinceMs < _settings.MaxProcessingMs)

@@ -6,14 +6,18 @@ namespace KinesisSidecar.Client
     /// <summary>The records that the sidecar wrote under one batch_id. The lock of the consumer guards it.</summary>
     internal sealed class DeliveredBatch
     {
-        internal DeliveredBatch(string id, long generation, long sinceMs)
+        internal DeliveredBatch(Record first, long generation, long sinceMs)
         {
-            Id = id;
+            Id = first.BatchId;
+            Epoch = first.Epoch;
             Generation = generation;
             SinceMs = sinceMs;
         }
 
         internal string Id { get; }
+
+        /// <summary>The lease epoch of its records.</summary>
+        internal long Epoch { get; }
 
         /// <summary>That of the session. In a later one its records cannot be settled.</summary>
         internal long Generation { get; }
@@ -21,6 +25,7 @@ namespace KinesisSidecar.Client
         /// <summary>When its first record arrived.</summary>
         internal long SinceMs { get; }
 
+        /// <summary>Includes records that were redelivered, and so are in a later batch, too.</summary>
         internal List<Record> Records { get; } = new List<Record>();
 
         /// <summary>Whether no further record of it comes.</summary>
@@ -29,7 +34,7 @@ namespace KinesisSidecar.Client
         /// <summary>Records without an outcome that the sidecar still waits for.</summary>
         internal int Open { get; set; }
 
-        /// <summary>Records that were acknowledged.</summary>
+        /// <summary>Records that were acknowledged. One that was redelivered counts in its later batch.</summary>
         internal int Acked { get; set; }
 
         /// <summary>Acknowledgements that are in no request.</summary>
@@ -45,7 +50,7 @@ namespace KinesisSidecar.Client
         {
             foreach (var record in Records)
             {
-                if (record.Outcome == Outcome.Ack && !record.IsSent)
+                if (record.Batch == this && record.Outcome == Outcome.Ack && !record.IsSent)
                     yield return record;
             }
         }

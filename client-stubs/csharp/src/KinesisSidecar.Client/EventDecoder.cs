@@ -79,7 +79,7 @@ namespace KinesisSidecar.Client
 
         private Record DecodeRecord(byte[] bytes, int at, int end)
         {
-            int begin = at, dataBegin = at, dataEnd = at, lane = 0;
+            int begin = at, dataBegin = at, dataEnd = at, attempt = 0, lane = 0;
             bool isRedriven = false;
             string batchId = "", shardId = "";
             while (at < end)
@@ -92,6 +92,9 @@ namespace KinesisSidecar.Client
                         break;
                     case RecordFields.ShardId << 3 | Wire.Bytes:
                         shardId = _shardId = ReadText(_shardId, bytes, ref at, end);
+                        break;
+                    case RecordFields.Attempt << 3 | Wire.Varint:
+                        attempt = (int)Wire.ReadVarint(bytes, ref at, end);
                         break;
                     case RecordFields.Data << 3 | Wire.Bytes:
                         dataEnd = Wire.ReadEnd(bytes, ref at, end);
@@ -112,6 +115,7 @@ namespace KinesisSidecar.Client
             var data = new ArraySegment<byte>(bytes, dataBegin, dataEnd - dataBegin);
             return new Record(_owner, bytes, begin, end, data, batchId, shardId)
             {
+                Attempt = attempt,
                 IsRedriven = isRedriven,
                 LaneNumber = lane,
             };

@@ -13,7 +13,7 @@ namespace KinesisSidecar.Client
             _failed = failed;
         }
 
-        /// <summary>The number in its request; 0: it is in no request yet.</summary>
+        /// <summary>The number in its request; 0: it is in no request yet, or the record was redelivered.</summary>
         internal long Barrier { get; set; }
 
         /// <summary>Whether the sidecar took the retry; null: no answer yet.</summary>
@@ -21,11 +21,14 @@ namespace KinesisSidecar.Client
 
         internal string AckId => _failed.AckId;
 
+        internal bool IsOf(Record record) => record.Identity == _failed.Identity;
+
         internal bool IsResolved(long barrierSeen) =>
             IsAccepted == false || (IsAccepted == true && barrierSeen >= Barrier);
 
-        /// <summary>Returns true if the sidecar took the record back together with the failed one.</summary>
-        internal bool TakesBack(Record record) =>
-            IsAccepted == true && record.BarrierSeen < Barrier && record.IsAfter(_failed);
+        /// <summary>Returns true if the sidecar took the record back together with the failed one. After a lost lease
+        /// the records of the next epoch do not depend on the retry.</summary>
+        internal bool TakesBack(Record record) => IsAccepted == true && record.BarrierSeen < Barrier &&
+            record.Batch.Epoch == _failed.Batch.Epoch && record.IsAfter(_failed);
     }
 }

@@ -104,6 +104,22 @@ namespace KinesisSidecar.Client
             return takenBack;
         }
 
+        /// <summary>
+        /// Resolves the retry whose record is redelivered, without its answer and its barrier: it takes back no record
+        /// that arrives later. Returns the records that the sidecar took back with the retried one.
+        /// </summary>
+        internal List<Record> Confirm(Record redelivery)
+        {
+            var takenBack = new List<Record>();
+            foreach (var hold in redelivery.Lane.Holds.FindAll(hold => hold.IsOf(redelivery)))
+            {
+                hold.IsAccepted = true;
+                redelivery.Lane.Remove(hold.TakesBack, takenBack);
+                hold.Barrier = 0;
+            }
+            return takenBack;
+        }
+
         /// <summary>Forgets all retries: their session has ended.</summary>
         internal void ForgetHolds() => new List<Lane>(_held).ForEach(Free);
 

@@ -40,6 +40,18 @@ namespace KinesisSidecar.Client
             return _acks++ == 0;
         }
 
+        /// <summary>Removes an acknowledgement that is in no request. Its batch cannot be acknowledged whole any
+        /// more.</summary>
+        internal void Remove(Record record)
+        {
+            var batch = record.Batch;
+            batch.Acked--;
+            if (--batch.Unsent == 0)
+                _batches.Remove(batch);
+            _ackBytes -= record.DataSegment.Count;
+            _acks--;
+        }
+
         internal void Add(Record record, Hold hold) => _others.Enqueue(new KeyValuePair<Record, Hold>(record, hold));
 
         /// <summary>Has the acknowledgements leave at once.</summary>
@@ -86,6 +98,7 @@ namespace KinesisSidecar.Client
             {
                 var other = _others.Dequeue();
                 request.Add(other.Key, other.Value);
+                other.Key.IsSent = true;
             }
             if (request.Holds.Count > 0)
                 _lastBarrier++;

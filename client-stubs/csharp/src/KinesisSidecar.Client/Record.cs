@@ -69,7 +69,7 @@ namespace KinesisSidecar.Client
         public long Epoch => Number(RecordFields.Epoch);
 
         /// <summary>The number of the delivery in its lease epoch, from 1.</summary>
-        public int Attempt => (int)Number(RecordFields.Attempt);
+        public int Attempt { get; internal set; }
 
         /// <summary>The approximate arrival; null if it is not known.</summary>
         public DateTimeOffset? ArrivedAt
@@ -118,7 +118,7 @@ namespace KinesisSidecar.Client
         /// <summary>Whether the app has got the record.</summary>
         internal bool IsBegun { get; set; }
 
-        /// <summary>Whether its acknowledgement is in a request.</summary>
+        /// <summary>Whether its outcome is in a request.</summary>
         internal bool IsSent { get; set; }
 
         /// <summary>Of the outcome; 0: none.</summary>

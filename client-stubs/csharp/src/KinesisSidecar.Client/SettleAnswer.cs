@@ -20,10 +20,6 @@ namespace KinesisSidecar.Client
         /// <summary>The items that were refused one by one.</summary>
         internal List<Dictionary<string, object>> Failed { get; } = new List<Dictionary<string, object>>();
 
-        /// <summary>The ids of these items.</summary>
-        internal HashSet<string> FailedIds =>
-            new HashSet<string>(Failed.Select(item => item.TryGetValue("ack_id", out var id) ? id as string : null));
-
         /// <summary>Whether the checkpoints cover all that was accepted.</summary>
         internal bool IsPersisted { get; }
     }

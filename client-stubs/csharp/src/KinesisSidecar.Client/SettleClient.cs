@@ -19,6 +19,9 @@ namespace KinesisSidecar.Client
             _settings = settings;
         }
 
+        /// <summary>Whether the last request was sent twice.</summary>
+        internal bool HasRepeated { get; private set; }
+
         internal SettleAnswer Settle(string json, long timeoutMs) =>
             new SettleAnswer(Exchange("POST", _settings.SettleTarget, json, timeoutMs));
 
@@ -35,12 +38,14 @@ namespace KinesisSidecar.Client
         private string Exchange(string method, string target, string json, long timeoutMs)
         {
             bool wasKept = _connection != null;
+            HasRepeated = false;
             try
             {
                 return ExchangeOnce(method, target, json, timeoutMs);
             }
             catch (IOException lost) when (wasKept && !(lost is HttpTimeoutException))
             {
+                HasRepeated = true;
                 return ExchangeOnce(method, target, json, timeoutMs);
             }
         }

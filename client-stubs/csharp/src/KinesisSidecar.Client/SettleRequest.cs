@@ -15,6 +15,9 @@ namespace KinesisSidecar.Client
         /// <summary>Characters. The sidecar keeps 1000 bytes.</summary>
         private const int MaxReason = 1000;
 
+        /// <summary>The ack_ids of its retries.</summary>
+        private readonly HashSet<string> _retries = new HashSet<string>();
+
         private readonly StringBuilder _json = new StringBuilder("{\"settlements\":[");
 
         internal SettleRequest(long generation, bool isExtension)
@@ -28,6 +31,9 @@ namespace KinesisSidecar.Client
 
         /// <summary>Whether it extends ack deadlines, so that failures of its items are ignored.</summary>
         internal bool IsExtension { get; }
+
+        /// <summary>Whether an earlier copy of it was sent.</summary>
+        internal bool IsRepeated { get; set; }
 
         /// <summary>The records whose outcomes are in it.</summary>
         internal List<Record> Records { get; } = new List<Record>();
@@ -46,6 +52,8 @@ namespace KinesisSidecar.Client
         {
             AddItem("ack_id", record.AckId, WordOf(record.Outcome), record.DelayMs, record.Reason);
             Records.Add(record);
+            if (record.Outcome == Outcome.Retry)
+                _retries.Add(record.AckId);
             if (hold != null)
                 Holds.Add(hold);
         }
@@ -55,6 +63,17 @@ namespace KinesisSidecar.Client
 
         internal void AddExtension(Record record, long durationMs) =>
             AddItem("ack_id", record.AckId, "extend", durationMs, null);
+
+        /// <summary>
+        /// Returns true if a failure in the answer counts as a refusal. A repeated retry counts as accepted if the
+        /// sidecar redelivers its record, because of the first copy of the request or for another reason.
+        /// </summary>
+        internal bool IsRefused(ConsumerEvent failure)
+        {
+            string reason = failure.Text("reason");
+            bool isRedelivered = reason == "EXPIRED" || reason == "FENCED";
+            return !(IsRepeated && isRedelivered && _retries.Contains(failure.Text("ack_id")));
+        }
 
         /// <summary>Returns the body. A request that holds a lane has a barrier.</summary>
         internal string ToJson()

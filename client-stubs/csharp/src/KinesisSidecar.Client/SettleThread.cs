@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 using System;
+using System.Collections.Generic;
 using System.IO;
+using System.Linq;
 
 namespace KinesisSidecar.Client
 {
@@ -63,7 +65,9 @@ namespace KinesisSidecar.Client
                 long retryAfterMs = 0;
                 try
                 {
-                    Take(request, _client.Settle(request.ToJson(), SettleClient.AnswerMs));
+                    var answer = _client.Settle(request.ToJson(), SettleClient.AnswerMs);
+                    request.IsRepeated |= _client.HasRepeated;
+                    Take(request, answer);
                     return true;
                 }
                 catch (SidecarException refused) when (!refused.IsTemporary)
@@ -81,6 +85,7 @@ namespace KinesisSidecar.Client
                 {
                     /* The stream thread reports a sidecar that is away. */
                 }
+                request.IsRepeated = true;
                 long pauseMs = backoff.Next(retryAfterMs);
                 if (request.IsExtension || isLast || !_state.AwaitRepeat(request.Generation, pauseMs))
                 {
@@ -95,9 +100,11 @@ namespace KinesisSidecar.Client
             /* An extension that fails is about a record that is redelivered: there is nothing to do. */
             if (request.IsExtension)
                 return;
-            _state.Answered(request, answer.FailedIds);
-            foreach (var item in answer.Failed)
-                _settings.OnEvent?.Invoke(new ConsumerEvent("settle_failed", item));
+            var refused = answer.Failed.Select(item => new ConsumerEvent("settle_failed", item))
+                .Where(request.IsRefused).ToList();
+            _state.Answered(request, new HashSet<string>(refused.Select(failure => failure.Text("ack_id"))));
+            foreach (var failure in refused)
+                _settings.OnEvent?.Invoke(failure);
         }
     }
 }

@@ -194,10 +194,12 @@ namespace KinesisSidecar.Client.Testing
                 .Number(RecordFields.SubSequenceNumber, subSequenceNumber)
                 .Text(RecordFields.PartitionKey, partitionKey)
                 .Number(RecordFields.ArrivedAt, 1767225600000)
-                .Number(RecordFields.Attempt, attempt)
                 .ToArray();
             return new Record(
-                this, message, 0, message.Length, new ArraySegment<byte>(data), "fake", "shardId-000000000000");
+                this, message, 0, message.Length, new ArraySegment<byte>(data), "fake", "shardId-000000000000")
+            {
+                Attempt = attempt,
+            };
         }
     }
 }
