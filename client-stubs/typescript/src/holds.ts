@@ -2,14 +2,16 @@
 // Retries that hold their scope.
 //
 // A retry takes back the later records of its scope. None of them is handed out until the sidecar has answered the
-// request and the barrier of the request has arrived, in either order. Records that were received before the barrier
-// of an accepted retry are dropped then: they are redelivered after the retried record.
+// request and the barrier of the request has arrived, in either order, or until the retried record is redelivered.
+// Records that were received before the barrier of an accepted retry are dropped then: they are redelivered after the
+// retried record.
 import type { Inbox, Scope } from "./inbox.js";
-import { isLater, type KinesisRecord } from "./record.js";
+import { identityOf, isLater, type KinesisRecord } from "./record.js";
 
 /** A retry whose answer or barrier is not there yet. */
 interface Hold {
     readonly retried: KinesisRecord;
+    readonly identity: string;
     readonly scope: Scope;
     /** Number of the settle request, which is its barrier. 0: not sent yet. */
     request: number;
@@ -31,9 +33,10 @@ export class Holds {
     /** The app retries a record. */
     add(retried: KinesisRecord): void {
         const { scope } = retried;
-        if (!scope) return;
+        // The retry may wait to be sent since an earlier delivery.
+        if (!scope || this.holds.some((hold) => hold.retried === retried)) return;
         scope.holds++;
-        this.holds.push({ retried, scope, request: 0, accepted: undefined });
+        this.holds.push({ retried, identity: identityOf(retried), scope, request: 0, accepted: undefined });
     }
 
     /** A request leaves with the retry of a record. */
@@ -55,8 +58,18 @@ export class Holds {
 
     /** All records that were delivered before the sidecar took the request have arrived. */
     onBarrier(request: number): void {
-        this.barrier = request;
+        // The barrier of an earlier copy may be late.
+        this.barrier = Math.max(this.barrier, request);
         this.finish();
+    }
+
+    /** A record arrived. If its retry has left, the redelivery stands for the answer and the barrier of the retry. */
+    onDelivery(record: KinesisRecord): void {
+        if (this.holds.length === 0) return;
+        const identity = identityOf(record);
+        const over = this.holds.filter((hold) => hold.identity === identity);
+        for (const hold of over) hold.accepted = true;
+        this.end(over);
     }
 
     /** A new session: retries of the earlier one are void. */
@@ -67,7 +80,10 @@ export class Holds {
     }
 
     private finish(): void {
-        const over = this.holds.filter((hold) => this.isOver(hold));
+        this.end(this.holds.filter((hold) => this.isOver(hold)));
+    }
+
+    private end(over: Hold[]): void {
         if (over.length === 0) return;
         this.holds = this.holds.filter((hold) => !over.includes(hold));
         for (const hold of over) if (hold.accepted) this.takeBack(hold);
@@ -78,8 +94,11 @@ export class Holds {
         return accepted === false || (accepted === true && this.barrier >= request);
     }
 
+    /** Drops what the retry takes back: nothing that arrived after its barrier, or with a later lease of the shard. */
     private takeBack({ retried, scope, request }: Hold): void {
+        const { epoch } = retried.redelivery ?? retried;
         for (const record of this.inbox.recordsOf(scope))
-            if (record.barrier < request && !record.dropped && isLater(record, retried)) this.drop(record);
+            if (record.barrier < request && record.epoch === epoch && !record.dropped && isLater(record, retried))
+                this.drop(record);
     }
 }

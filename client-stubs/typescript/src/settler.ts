@@ -19,6 +19,8 @@ const ANSWER_MIN_MS = 1000;
 const ANSWER_MAX_MS = 5000;
 /** Tries for what waits when the consumer closes. */
 const CLOSING_TRIES = 3;
+/** Reasons of a refusal: the sidecar redelivers the record. */
+const REDELIVERED = ["EXPIRED", "FENCED"];
 
 interface Settlement {
     ack_id?: string;
@@ -28,8 +30,14 @@ interface Settlement {
     reason?: string;
 }
 
+interface Failure {
+    ack_id: string;
+    reason: string;
+    message: string;
+}
+
 interface SettleAnswer {
-    failed: { ack_id: string; reason: string; message: string }[];
+    failed: Failure[];
     persisted: boolean;
     positions: { shard_id: string; epoch: number; checkpoint: string }[];
 }
@@ -41,6 +49,8 @@ interface SettleRequest {
     /** Records that the items settle. */
     records: KinesisRecord[];
     barrier: boolean;
+    /** True if it was sent before, and had no answer. */
+    repeated: boolean;
 }
 
 /** Records that share a batch id. */
@@ -53,6 +63,8 @@ class Delivered implements Group {
     unsent = 0;
     /** True when no further record of the batch follows. */
     whole = false;
+    /** True when the lease of its shard is lost. */
+    lost = false;
 
     constructor(
         readonly settler: Settler,
@@ -100,6 +112,10 @@ export class SessionSettler implements Settler {
     private pending: SettleRequest | undefined;
     /** By identity: records that the app has, or whose outcome is not confirmed, and whose session has ended. */
     private readonly unconfirmed = new Map<string, KinesisRecord>();
+    /** By identity: unconfirmed records of the session, for the redeliveries in the current group, if it has any. */
+    private earlier: Map<string, KinesisRecord> | undefined;
+    /** True while there may be unconfirmed records of a lost lease. The next lease counts attempts from 1. */
+    private leaseLost = false;
     /** By shard: the first record of its last batch in the session. */
     private readonly heads = new Map<string, KinesisRecord>();
     private persistedWaiters: { record: KinesisRecord; resolve: (covered: boolean) => void }[] = [];
@@ -125,6 +141,7 @@ export class SessionSettler implements Settler {
         this.generation++;
         this.groups.clear();
         this.current = undefined;
+        this.leaseLost = false;
         this.acks = [];
         this.ackCount = this.ackBytes = 0;
         this.others = [];
@@ -145,22 +162,28 @@ export class SessionSettler implements Settler {
         this.flush();
     }
 
-    /** Takes a record that arrived. Returns false if its outcome is that of an earlier delivery. */
+    /** Takes a record that arrived. Returns false if the app has an earlier delivery, whose outcome settles it. */
     receive(record: KinesisRecord, batchId: string): boolean {
         let group = this.current;
         if (group?.batchId !== batchId) group = this.nextGroup(batchId, record);
         record.group = group!;
         record.barrier = this.holds.barrier;
         group!.open++;
-        if (this.unconfirmed.size > 0 && this.redeliver(record, group!)) return false;
-        group!.records.push(record);
-        return true;
+        const earlier = this.earlierOf(record);
+        group!.records.push(earlier ?? record);
+        if (earlier) this.redeliver(earlier, record);
+        else this.holds.onDelivery(record);
+        return !earlier;
     }
 
     /** The lease of a shard is lost: the next owner redelivers what is not settled. */
     loseShard(shardId: string): void {
-        for (const record of this.live())
-            if (record.shardId === shardId && !record.redriven && !record.taken) this.drop(record);
+        this.leaseLost = true;
+        for (const record of this.live()) {
+            if (record.shardId !== shardId || record.redriven) continue;
+            groupOf(record).lost = true;
+            if (!record.taken) this.drop(record);
+        }
     }
 
     settle(record: KinesisRecord): void {
@@ -210,6 +233,7 @@ export class SessionSettler implements Settler {
             before.whole = true;
             this.forgetIfDone(before);
         }
+        this.earlier = undefined;
         this.current = new Delivered(this, batchId, this.generation, performance.now());
         this.groups.add(this.current);
         if (!first.redriven) this.heads.set(first.shardId, first);
@@ -255,10 +279,16 @@ export class SessionSettler implements Settler {
             this.unconfirmed.delete(identity);
             if (!record.sent) this.stale++;
         }
-        for (const record of this.live())
-            if (record.taken && !record.sent) this.unconfirmed.set(identityOf(record), record);
-        for (const record of this.pending?.records ?? []) this.unconfirmed.set(identityOf(record), record);
+        for (const record of this.unconfirmedOfSession())
+            if (record.taken) this.unconfirmed.set(identityOf(record), record);
         this.heads.clear();
+    }
+
+    /** Records of which the sidecar has not confirmed an outcome. The app may have those that are taken. */
+    private *unconfirmedOfSession(): Iterable<KinesisRecord> {
+        for (const record of this.live()) if (!record.sent) yield record;
+        yield* this.others;
+        yield* this.pending?.records ?? [];
     }
 
     /** True if the session did not redeliver the record, but a later one of its shard. A redriven one has no order. */
@@ -267,18 +297,47 @@ export class SessionSettler implements Settler {
         return record.outcome !== undefined && (record.redriven || (head !== undefined && isLater(head, record)));
     }
 
-    /** Returns whether the app has an earlier delivery of the record. Its outcome settles the redelivery. */
-    private redeliver(redelivery: KinesisRecord, group: Delivered): boolean {
+    /** Returns the delivery of the record that the app has, or whose outcome is not confirmed. */
+    private earlierOf(redelivery: KinesisRecord): KinesisRecord | undefined {
+        const mayBeOfSession = redelivery.attempt > 1 || this.leaseLost;
+        if (!mayBeOfSession && this.unconfirmed.size === 0) return undefined;
         const identity = identityOf(redelivery);
         const record = this.unconfirmed.get(identity);
-        if (!record) return false;
         this.unconfirmed.delete(identity);
+        return record ?? (mayBeOfSession ? this.earlierOfSession(identity) : undefined);
+    }
+
+    private earlierOfSession(identity: string): KinesisRecord | undefined {
+        this.earlier ??= new Map([...this.unconfirmedOfSession()].map((record) => [identityOf(record), record]));
+        const record = this.earlier.get(identity);
+        // A retry that has left may be the cause of the redelivery, which the app gets.
+        return record?.taken && !(record.outcome === "retry" && record.sent) ? record : undefined;
+    }
+
+    /**
+     * Has the outcome of a record settle a redelivery. The earlier batch of the record keeps it in its list, and its
+     * batch id is not acknowledged.
+     */
+    private redeliver(record: KinesisRecord, redelivery: KinesisRecord): void {
+        this.withdraw(record);
         record.redelivery = redelivery;
-        record.group = group;
+        record.group = redelivery.group;
         record.sent = false;
-        group.records.push(record);
-        if (record.outcome) this.collect(record, group);
-        return true;
+        if (record.outcome) this.collect(record, groupOf(record));
+    }
+
+    /** Undoes what the earlier batch of the session has counted of a record. */
+    private withdraw(record: KinesisRecord): void {
+        const group = groupOf(record);
+        if (group.generation !== this.generation) return;
+        if (!record.outcome) group.open--;
+        else if (isUnsent(record, group)) {
+            group.acked--;
+            group.unsent--;
+            this.ackCount--;
+            this.ackBytes -= record.size;
+        } else this.others = this.others.filter((other) => other !== record);
+        this.forgetIfDone(group);
     }
 
     // --- Sending ---
@@ -314,7 +373,8 @@ export class SessionSettler implements Settler {
 
     private nextRequest(): SettleRequest {
         const number = ++this.requests;
-        const request: SettleRequest = { number, generation: this.generation, items: [], records: [], barrier: false };
+        const { generation } = this;
+        const request: SettleRequest = { number, generation, items: [], records: [], barrier: false, repeated: false };
         for (const { record, durationMs } of this.extensions.splice(0, OTHERS_MAX))
             if (!record.outcome)
                 request.items.push({ ack_id: record.ackId, outcome: "extend", delay_ms: Math.ceil(durationMs) });
@@ -348,7 +408,7 @@ export class SessionSettler implements Settler {
     private takeWhole(group: Delivered, request: SettleRequest): boolean {
         if (!group.isAcked || request.items.length >= ITEMS_MAX) return false;
         request.items.push({ batch_id: group.batchId, outcome: "ack" });
-        for (const record of group.records) if (isUnsent(record)) this.takeAck(record, request);
+        for (const record of group.records) if (isUnsent(record, group)) this.takeAck(record, request);
         group.unsent = 0;
         this.forgetIfDone(group);
         return true;
@@ -357,7 +417,7 @@ export class SessionSettler implements Settler {
     /** Acknowledges records of a group by their ack ids. Returns false if the request is full. */
     private takeOneByOne(group: Delivered, request: SettleRequest): boolean {
         for (const record of group.records) {
-            if (!isUnsent(record)) continue;
+            if (!isUnsent(record, group)) continue;
             if (request.items.length >= ITEMS_MAX) return false;
             request.items.push({ ack_id: record.ackId, outcome: "ack" });
             this.takeAck(record, request);
@@ -394,6 +454,7 @@ export class SessionSettler implements Settler {
                     this.stale += request.records.length;
                     break;
                 }
+                request.repeated = true;
                 await this.pause(backoffMs(failures, error));
             }
         }
@@ -408,8 +469,9 @@ export class SessionSettler implements Settler {
     private onAnswer(request: SettleRequest, answer: SettleAnswer): void {
         if (request.generation !== this.generation) return;
         const refused = new Set<string>();
-        for (const { ack_id: ackId, reason, message } of answer.failed ?? []) {
-            if (request.items.some((item) => item.ack_id === ackId && item.outcome === "extend")) continue;
+        for (const failure of answer.failed ?? []) {
+            if (!isRefusal(failure, request)) continue;
+            const { ack_id: ackId, reason, message } = failure;
             refused.add(ackId);
             this.failed++;
             this.options.emit({ type: "settle_failed", ackId, reason, message });
@@ -439,6 +501,7 @@ export class SessionSettler implements Settler {
 
     private extendAll(): void {
         this.extendDue = true;
+        this.leaseLost &&= this.pending !== undefined || [...this.groups].some(({ lost }) => lost);
         this.flush();
     }
 
@@ -494,7 +557,18 @@ export class SessionSettler implements Settler {
     }
 }
 
-const isUnsent = (record: KinesisRecord) => record.outcome === "ack" && !record.sent;
+/** True if the acknowledgement of a record waits in the group. The lists of earlier groups have the record, too. */
+const isUnsent = (record: KinesisRecord, group: Delivered) =>
+    record.group === group && record.outcome === "ack" && !record.sent;
+
+/**
+ * True if an item counts as refused. A repeated retry counts as accepted if the sidecar redelivers its record: the
+ * first copy of the request, or the ack deadline, has taken the later records of the scope back.
+ */
+function isRefusal({ ack_id: ackId, reason }: Failure, { items, repeated }: SettleRequest): boolean {
+    const outcome = items.find((item) => item.ack_id === ackId)?.outcome;
+    return outcome !== "extend" && !(repeated && outcome === "retry" && REDELIVERED.includes(reason));
+}
 
 /** Returns the settlement of one record. */
 function itemOf({ ackId, outcome, options: { delayMs, reason } }: KinesisRecord): Settlement {

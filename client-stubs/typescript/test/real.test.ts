@@ -294,6 +294,22 @@ test("second_consumer_with_the_same_client_id_takes_the_session_over", async () 
     await done;
 });
 
+test("rest_of_a_retried_batch_is_handed_out_once", async () => {
+    await sidecar.start();
+    await sidecar.put(...numbers(3));
+    const seen: number[][] = [];
+    for await (const batch of consumerOf().batches({ maxRecords: 3, maxWaitMs: 60_000 })) {
+        seen.push(batch.records.map(numberOf));
+        if (seen.length === 2) break;
+        batch.records[0]!.retry({ delayMs: 1 });
+        await sidecar.put({ value: { n: 3 } }, { value: { n: 4 } });
+    }
+    assert.deepEqual(seen, [
+        [0, 1, 2],
+        [0, 3, 4],
+    ]);
+});
+
 test("persisted_ack_waits_for_the_checkpoint", async () => {
     await sidecar.start("--checkpoint-interval-ms", "200");
     await sidecar.put(...numbers(1));

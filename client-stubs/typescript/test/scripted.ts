@@ -51,6 +51,7 @@ export interface RecordLike {
     ackId?: string;
     batchId?: string;
     shardId?: string;
+    epoch?: number;
     key?: string;
     attempt?: number;
     lane?: number;
@@ -58,7 +59,8 @@ export interface RecordLike {
     data?: string | Buffer;
 }
 
-export function recordFrame({ n, ackId, batchId, shardId, key, attempt, lane, redriven, data }: RecordLike): Buffer {
+export function recordFrame(record: RecordLike): Buffer {
+    const { n, ackId, batchId, shardId, epoch, key, attempt, lane, redriven, data } = record;
     return frame(
         2,
         message(
@@ -66,7 +68,7 @@ export function recordFrame({ n, ackId, batchId, shardId, key, attempt, lane, re
             [2, batchId ?? "batch-1"],
             [3, "stream"],
             [4, shardId ?? "shardId-000000000000"],
-            [5, 3],
+            [5, epoch ?? 3],
             [6, String(1000 + n)],
             [8, key ?? "k"],
             [9, 1763685600123],
@@ -80,6 +82,7 @@ export function recordFrame({ n, ackId, batchId, shardId, key, attempt, lane, re
 
 export const heartbeatFrame = frame(3, message([1, 0], [2, 1000], [3, 1]));
 export const barrierFrame = (barrier: string) => frame(11, message([1, barrier]));
+export const leaseLostFrame = frame(6, message([1, "shardId-000000000000"]));
 export const endedFrame = (reason: number) => frame(7, message([1, reason]));
 
 type Answer = (request: Settled, response: ServerResponse) => void;

@@ -150,6 +150,25 @@ test("event_between_records_of_a_batch_does_not_complete_the_batch", async () =>
     await done;
 });
 
+test("barrier_between_records_of_a_batch_does_not_acknowledge_what_the_app_has", async () => {
+    const batches = consumerOf().batches({ maxRecords: 3, maxWaitMs: 3_600_000 });
+    const first = batches.next();
+    await until("the stream is open", () => sidecar.streams.length === 1);
+    sidecar.write(recordFrame({ n: 1 }), recordFrame({ n: 2 }), barrierFrame("9"), recordFrame({ n: 3 }));
+    sidecar.write(recordFrame({ n: 4, batchId: "batch-2" }));
+    const { records } = (await first).value!;
+    records[0]!.ack();
+    records[1]!.ack();
+    await until("two records are acknowledged", () => sidecar.items().length === 2);
+    records[2]!.ack();
+    await until("the batch is acknowledged", () => sidecar.items().length === 3);
+    assert.deepEqual(sidecar.items(), [
+        { ack_id: "ack-1-1", outcome: "ack" },
+        { ack_id: "ack-2-1", outcome: "ack" },
+        { batch_id: "batch-1", outcome: "ack" },
+    ]);
+});
+
 test("acknowledgements_leave_when_half_of_max_in_flight_waits", async () => {
     sidecar.onStream = (response) => sidecar.begin(response, sessionFrame({ maxInFlight: 4 }));
     const { done } = collect(consumerOf({ ackIntervalMs: 3_600_000 }));
@@ -243,12 +262,11 @@ test("accepted_retry_drops_later_records_that_came_before_the_barrier", async ()
     assert.deepEqual(sidecar.settled[0]!.settlements, [
         { ack_id: "ack-1-1", outcome: "retry", delay_ms: 7, reason: "why" },
     ]);
-    const barrier = barrierFrame(sidecar.settled[0]!.barrier!);
-    sidecar.write(recordFrame({ n: 4 }), barrier);
-    sidecar.write(...[1, 2, 3, 4].map((n) => recordFrame({ n, attempt: 2, batchId: "batch-2" })), heartbeatFrame);
+    sidecar.write(recordFrame({ n: 4 }), barrierFrame(sidecar.settled[0]!.barrier!), heartbeatFrame);
     await until("the heartbeat arrived", () => events.some(({ type }) => type === "heartbeat"));
     assert.deepEqual(seen, ["1001/1"]);
     answer();
+    sidecar.write(...[1, 2, 3, 4].map((n) => recordFrame({ n, attempt: 2, batchId: "batch-2" })));
     await until("all records are handled", () => seen.length === 5);
     assert.deepEqual(seen, ["1001/1", "1001/2", "1002/2", "1003/2", "1004/2"]);
 });
@@ -279,6 +297,7 @@ test("refused_retry_hands_the_later_records_out", async () => {
     sidecar.write(recordFrame({ n: 1 }), recordFrame({ n: 2 }), recordFrame({ n: 3 }));
     await until("all records are handled", () => seen.length === 3);
     assert.deepEqual(seen, ["1001/1", "1002/1", "1003/1"]);
+    assert.equal(consumer.failed, 1);
 });
 
 test("retry_takes_back_what_is_later_by_number", async () => {
@@ -357,16 +376,12 @@ test("retry_of_a_lane_holds_only_its_lane", async () => {
     await until("the retry has left", () => sidecar.settled.length === 1);
     sidecar.write(recordFrame({ n: 3, key: "c" }));
     await until("the record of the other lane is handled", () => seen.length === 2);
-    const again = { attempt: 2, batchId: "batch-2", lane: 5 };
-    sidecar.write(
-        barrierFrame(sidecar.settled[0]!.barrier!),
-        recordFrame({ n: 1, key: "a", ...again }),
-        recordFrame({ n: 2, key: "b", ...again }),
-        heartbeatFrame,
-    );
+    sidecar.write(barrierFrame(sidecar.settled[0]!.barrier!), heartbeatFrame);
     await until("the heartbeat arrived", () => events.some(({ type }) => type === "heartbeat"));
     assert.deepEqual(seen, ["1001/1", "1003/1"]);
     answer();
+    const again = { attempt: 2, batchId: "batch-2", lane: 5 };
+    sidecar.write(recordFrame({ n: 1, key: "a", ...again }), recordFrame({ n: 2, key: "b", ...again }));
     await until("all records are handled", () => seen.length === 4);
     assert.deepEqual(seen, ["1001/1", "1003/1", "1001/2", "1002/2"]);
     consumer.stop();

@@ -14,6 +14,7 @@ import {
     endedFrame,
     frame,
     heartbeatFrame,
+    leaseLostFrame,
     message,
     problem,
     recordFrame,
@@ -372,7 +373,7 @@ test("lost_lease_drops_the_records_of_its_shard", async () => {
     const other = { batchId: "batch-2", shardId: "shardId-000000000001" };
     sidecar.write(recordFrame({ n: 1 }), recordFrame({ n: 2 }), recordFrame({ n: 3, ...other }));
     assert.equal((await first).value.sequenceNumber, "1001");
-    sidecar.write(frame(6, message([1, "shardId-000000000000"])));
+    sidecar.write(leaseLostFrame);
     await until("the lease is lost", () => events.some(({ type }) => type === "lease_lost"));
     assert.equal((await iterator.next()).value.sequenceNumber, "1003");
 });
