@@ -17,9 +17,9 @@ enum {
     READ_MS = 5000,  /* Of each that does not. */
     LIST_MS = 30000, /* Of all that a list takes. */
     TABLE_MS = 20,   /* Between two looks whether the table is ready. */
-    NOTED_MAX = 256, /* Shards of which it is remembered that the directory has them. */
-    /* Letters of a write or of a page: a few MiB, and one of any size. */
-    WORK_BYTES_MAX = 64 << 20
+    NOTE_SLACK_S = 86400,
+    NOTED_MAX = 256,          /* Shards of which it is remembered that the directory has them. */
+    WORK_BYTES_MAX = 64 << 20 /* Letters of a write or of a page. */
 };
 
 enum task { TASK_WRITE, TASK_LIST, TASK_FIND, TASK_AMEND, TASK_KEEP, TASK_REMOVE };
@@ -46,7 +46,6 @@ struct table_letters {
     bool damaged; /* The last list met damaged items, and that was logged. */
 };
 
-/* A request under way. */
 struct sent {
     struct ask *ask;
     struct ks_aws_call *call;
@@ -270,12 +269,14 @@ static void send_changes(struct ask *ask)
     }
 }
 
-/* The directory has the shard before the table has a letter of it: what no list finds does not survive. */
+/* The directory has the shard before the table has a letter of it: what no list finds does not survive. It has it for a
+ * day longer, so that not every letter must say it anew. */
 static void send_note(struct ask *ask)
 {
     struct ks_bytes *const body = &ask->store->body;
 
     ask->directory = true;
+    ask->expires_s += ask->expires_s == 0 ? 0 : NOTE_SLACK_S;
     ks_bytes_clear(body);
     send(ask, &ask->sent[0],
          ks_letter_put_note(body, ask->store->table.name, ask->place.shard, ask->expires_s),

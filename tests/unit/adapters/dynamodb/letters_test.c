@@ -113,6 +113,33 @@ TEST(letters_are_done_when_all_of_them_are)
     finish();
 }
 
+static void write_until(int64_t expires_ms)
+{
+    const uint32_t before = told.times;
+    struct ks_letter one = letter(FIRST);
+
+    one.expires_ms = expires_ms;
+    store->vtable->write(store, &one, 1, answered, NULL);
+    await(before + 1);
+    EXPECT_EQ_I64(told.outcome, KS_DONE);
+}
+
+TEST(the_directory_is_told_once_a_day_at_most)
+{
+    static const struct http_step steps[] = {{.body = READY}, {.body = TTL}, {.body = "{}"}};
+    const int64_t day_ms = 86400000;
+
+    begin(steps, 3);
+    write_until(10 * day_ms);
+    EXPECT_EQ_U64(http_script_count(script), 4);
+    EXPECT_CONTAINS(http_script_request(script, 2), "\":expires\":{\"N\":\"950400\"}");
+    write_until(11 * day_ms);
+    EXPECT_EQ_U64(http_script_count(script), 5);
+    write_until(11 * day_ms + 1000);
+    EXPECT_EQ_U64(http_script_count(script), 7);
+    finish();
+}
+
 TEST(a_later_letter_that_is_there_is_as_good)
 {
     static const struct http_step steps[] = {
