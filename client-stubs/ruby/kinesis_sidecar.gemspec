@@ -8,8 +8,8 @@ Gem::Specification.new do |spec|
   spec.version = KinesisSidecar::VERSION
   spec.authors = ["The kinesis-sidecar authors"]
   spec.summary = "Consumer of Amazon Kinesis streams through kinesis-sidecar"
-  spec.description = "Reads records of Amazon Kinesis streams from kinesis-sidecar, and acknowledges, retries or gives them up. " \
-                     "The sidecar owns leases and checkpoints. No dependencies."
+  spec.description = "Reads records of Amazon Kinesis streams from kinesis-sidecar, and acknowledges, retries or " \
+                     "gives them up. The sidecar owns leases and checkpoints. No dependencies."
   spec.homepage = "https://github.com/kinesis-sidecar/kinesis-sidecar"
   spec.license = "Apache-2.0"
   spec.required_ruby_version = ">= 3.1"

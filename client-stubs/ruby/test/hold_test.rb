@@ -5,10 +5,12 @@ require "test_helper"
 
 # The effect of a retry on the other records of its scope.
 class HoldTest < TestCase
-  Retried = Struct.new(:position)
+  Retried = Struct.new(:position, :group)
+  Group = Struct.new(:current)
 
   def setup
-    @hold = KinesisSidecar::Internal::Hold.new(Retried.new([5, 0]))
+    @group = Group.new(true)
+    @hold = KinesisSidecar::Internal::Hold.new(Retried.new([5, 0], @group))
     @hold.barrier = 3
   end
 
@@ -17,7 +19,7 @@ class HoldTest < TestCase
   end
 
   def test_accepted_retry_waits_for_its_barrier
-    @hold.accepted = true
+    @hold.answered(true)
     @hold.barrier_passed(2, [1, 0])
     refute_predicate @hold, :resolved?
     @hold.barrier_passed(3, [4, 2])
@@ -25,17 +27,33 @@ class HoldTest < TestCase
   end
 
   def test_refused_retry_waits_for_nothing_and_takes_nothing_back
-    @hold.accepted = false
+    @hold.answered(false)
     assert_predicate @hold, :resolved?
     refute takes_back?(6, [1, 0])
   end
 
   def test_later_records_before_the_first_barrier_are_taken_back
-    @hold.accepted = true
+    @hold.answered(true)
     @hold.barrier_passed(3, [4, 2])
     @hold.barrier_passed(3, [9, 0])
     assert takes_back?(6, [4, 1])
     refute takes_back?(4, [4, 1])
     refute takes_back?(6, [4, 2])
+  end
+
+  def test_redelivery_stands_for_the_answer_and_the_barrier
+    @hold.redelivered([2, 1])
+    @hold.answered(false)
+    @hold.barrier_passed(3, [4, 2])
+    assert_predicate @hold, :resolved?
+    assert takes_back?(6, [2, 0])
+    refute takes_back?(6, [2, 2])
+  end
+
+  def test_retry_of_a_lost_lease_takes_nothing_back
+    @hold.answered(true)
+    @hold.barrier_passed(3, [4, 2])
+    @group.current = false
+    refute takes_back?(6, [4, 1])
   end
 end

@@ -10,10 +10,11 @@ class RealSidecar
     @port = free_port
     @ops = free_port
     @url = "http://127.0.0.1:#{@port}"
-    @options = { "source" => "local:#{folder}/stream.db", "stream" => "demo", "application" => "demo", "worker-id" => "w",
-                 "dead-letters" => "sqlite:#{folder}/letters.db", "initial-position" => "trim_horizon",
-                 "lease-duration-ms" => 2000, "retry-backoff-ms" => 50, "listen" => "127.0.0.1:#{@port}",
-                 "ops-listen" => "127.0.0.1:#{@ops}", **options.transform_keys { |name| name.to_s.tr("_", "-") } }
+    @options = { "source" => "local:#{folder}/stream.db", "stream" => "demo", "application" => "demo",
+                 "worker-id" => "w", "dead-letters" => "sqlite:#{folder}/letters.db",
+                 "initial-position" => "trim_horizon", "lease-duration-ms" => 2000, "retry-backoff-ms" => 50,
+                 "listen" => "127.0.0.1:#{@port}", "ops-listen" => "127.0.0.1:#{@ops}",
+                 **options.transform_keys { |name| name.to_s.tr("_", "-") } }
   end
 
   def start

@@ -3,27 +3,36 @@
 
 # A server that a test scripts. `stream` adds the answer of the next stream: lines (hashes) or bytes, or a refusal. A
 # stream stays open after its last item; the item nil ends it. Settle requests are kept in `settles`; `settle_answers`
-# are used first.
+# are used first. NO_ANSWER closes the connection.
 class ScriptedServer
-  SESSION = { "type" => "session", "session" => "orders", "client_id" => "orders", "boot_id" => "1", "max_in_flight" => 1000,
-              "max_in_flight_bytes" => 1 << 24, "ack_deadline_ms" => 60_000, "heartbeat_ms" => 10_000 }.freeze
+  SESSION = { "type" => "session", "session" => "orders", "client_id" => "orders", "boot_id" => "1",
+              "max_in_flight" => 1000, "max_in_flight_bytes" => 1 << 24, "ack_deadline_ms" => 60_000,
+              "heartbeat_ms" => 10_000 }.freeze
 
   Request = Struct.new(:verb, :path, :headers, :body, :time)
   Answer = Struct.new(:status, :content, :headers)
+  NO_ANSWER = Answer.new(nil)
 
   attr_reader :url, :opened, :settles, :deleted, :settle_answers
   # Whether the server sends the barrier of a request before its answer.
   attr_accessor :says_barriers
 
   def self.record(number, attempt: 1, batch: "b1", data: "{}", key: "k", shard: "shardId-000000000000", **members)
-    { "type" => "record", "ack_id" => "a#{number}-#{attempt}", "batch_id" => batch, "stream" => "s", "shard_id" => shard,
-      "epoch" => 1, "sequence_number" => number.to_s, "sub_sequence_number" => 0, "partition_key" => key,
+    { "type" => "record", "ack_id" => "a#{number}-#{attempt}", "batch_id" => batch, "stream" => "s",
+      "shard_id" => shard, "epoch" => 1, "sequence_number" => number.to_s, "sub_sequence_number" => 0,
+      "partition_key" => key,
       "approximate_arrival_timestamp" => "2026-01-01T00:00:00.000Z", "attempt" => attempt,
       **members.transform_keys(&:to_s), "data" => [data].pack("m0") }
   end
 
   def self.refusal(status, code: "", detail: "refused", retryable: false, headers: {})
     Answer.new(status, { "code" => code, "detail" => detail, "retryable" => retryable }, headers)
+  end
+
+  # The answer that refuses one item.
+  def self.item_refusal(ack_id, reason)
+    failure = { "ack_id" => ack_id, "reason" => reason, "message" => "too late" }
+    Answer.new(200, { "ok" => 0, "failed" => [failure] }, {})
   end
 
   def initialize
@@ -54,7 +63,8 @@ class ScriptedServer
 
   # @return [Array<Array<String>>] id and outcome of each settlement, without extensions
   def outcomes
-    items.reject { |item| item["outcome"] == "extend" }.map { |item| [item["ack_id"] || item["batch_id"], item["outcome"]] }
+    settled = items.reject { |item| item["outcome"] == "extend" }
+    settled.map { |item| [item["ack_id"] || item["batch_id"], item["outcome"]] }
   end
 
   def extensions
@@ -118,8 +128,11 @@ class ScriptedServer
   def settle(socket, request)
     scripted = @settle_answers.shift
     barrier = request.body["barrier"]
-    say({ "type" => "barrier", "barrier" => barrier }) if says_barriers && barrier && (scripted.nil? || scripted.status == 200)
+    accepted = scripted.nil? || scripted.status == 200
+    say({ "type" => "barrier", "barrier" => barrier }) if says_barriers && barrier && accepted
     @settles << request
+    raise IOError, "no answer" if scripted.equal?(NO_ANSWER)
+
     content = { "ok" => request.body["settlements"].size, "failed" => [], "persisted" => true, "positions" => [] }
     answer(socket, scripted || Answer.new(200, content, {}))
   end

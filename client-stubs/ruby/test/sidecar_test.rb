@@ -94,7 +94,9 @@ class SidecarTest < TestCase
           raise "fails once" if (number % 37).zero? && !failed[number] && (failed[number] = true)
         end
       end
-      consuming(consumer, handler, concurrency: concurrency) { wait_until("all are settled") { sidecar.settled == 1000 } }
+      consuming(consumer, handler, concurrency: concurrency) do
+        wait_until("all are settled") { sidecar.settled == 1000 }
+      end
       assert_equal 28, failed.size
       handled.by_key.each { |key, numbers| assert_equal numbers.uniq.sort, numbers, key }
       assert_equal [*0...1000], handled.numbers.sort
@@ -155,12 +157,26 @@ class SidecarTest < TestCase
     end
   end
 
+  def test_rest_of_a_retried_batch_is_handed_out_once
+    sidecar.put([1, 2, 3]) { "one" }
+    KinesisSidecar::Consumer.open("orders", url: sidecar.url) do |reader|
+      batches = reader.each_batch(max_records: 3, max_wait: 60)
+      first, *rest = batches.next.records
+      ids = rest.map(&:settle_id)
+      first.retry(delay: 0.01)
+      wait_until("the rest is redelivered") { (ids & rest.map(&:settle_id)).empty? }
+      sidecar.put([4, 5]) { "one" }
+      assert_equal [1, 4, 5], batches.next.map(&:json)
+    end
+  end
+
   def test_persisted_ack_waits_for_the_checkpoint
     sidecar.put([1])
     KinesisSidecar::Consumer.open("orders", url: sidecar.url) do |reader|
       record, = take(reader, 1)
       assert_equal true, record.ack(persisted: true)
-      assert_equal record.sequence_number, sidecar.shards.find { |shard| shard["shard_id"] == record.shard_id }["checkpoint"]
+      shard = sidecar.shards.find { |one| one["shard_id"] == record.shard_id }
+      assert_equal record.sequence_number, shard["checkpoint"]
     end
   end
 
@@ -170,7 +186,8 @@ class SidecarTest < TestCase
       record, = take(reader, 1)
       assert_equal({ "a" => "ä" }, record.json)
       assert_equal({ a: "ä" }, record.json(symbolize_names: true))
-      assert_equal ["the key ä", "demo", 1, 0], [record.partition_key, record.stream, record.attempt, record.sub_sequence_number]
+      assert_equal ["the key ä", "demo"], [record.partition_key, record.stream]
+      assert_equal [1, 0], [record.attempt, record.sub_sequence_number]
       assert_match(/\AshardId-/, record.shard_id)
       assert_in_delta Time.now, record.arrived_at, 3600
       refute record.aggregated? || record.redriven?
@@ -197,6 +214,7 @@ class SidecarTest < TestCase
         record, = take(reader, 1)
         line = record.line
         assert line.start_with?(KinesisSidecar::Internal::Line::START), line
+        assert_includes line, KinesisSidecar::Internal::Line.sequence_numbers(line)
         assert line.end_with?(%("data":"#{[record.data].pack("m0")}"})), line
       end
     end
@@ -278,8 +296,8 @@ class SidecarTest < TestCase
     @sidecar.options["listen"] += ",unix:#{@folder}/api.sock"
     @sidecar.start
     sessions = Thread::Queue.new
-    reader = KinesisSidecar::Consumer.new("orders", url: "unix:#{@folder}/api.sock", token_file: token, max_in_flight: 5,
-                                                    on_event: ->(event) { sessions << event })
+    reader = KinesisSidecar::Consumer.new("orders", url: "unix:#{@folder}/api.sock", token_file: token,
+                                                    max_in_flight: 5, on_event: ->(event) { sessions << event })
     consuming(reader, ->(_) {}) { assert_equal ["session", 5], sessions.pop.values_at("type", "max_in_flight") }
     wrong = KinesisSidecar::Consumer.new("orders", url: "unix:#{@folder}/api.sock")
     assert_equal 401, assert_raises(KinesisSidecar::SidecarError) { take(wrong, 1) }.status

@@ -80,3 +80,44 @@ class TestCase < Minitest::Test
     records.map { |record| record.sequence_number.to_i }
   end
 end
+
+# A consumer and a server that the test scripts.
+class ScriptedTestCase < TestCase
+  SESSION = ScriptedServer::SESSION
+
+  def setup
+    @server = ScriptedServer.new
+    @events = []
+  end
+
+  def teardown
+    @consumer&.close
+    @server.close
+  end
+
+  def consumer(**options)
+    @consumer ||= KinesisSidecar::Consumer.new("orders", url: @server.url, on_event: @events.method(:<<), **options)
+  end
+
+  def record(...)
+    ScriptedServer.record(...)
+  end
+
+  def refusal(...)
+    ScriptedServer.refusal(...)
+  end
+
+  def event_types
+    @events.map { |event| event["type"] }
+  end
+
+  # @return [Array<Array<Integer>>] number and attempt of each record
+  def attempts(records)
+    records.map { |record| [record.sequence_number.to_i, record.attempt] }
+  end
+
+  # @return [Array<Array<Integer>>] number and attempt of the next records
+  def handed_out(records, count)
+    attempts(Array.new(count) { records.next })
+  end
+end

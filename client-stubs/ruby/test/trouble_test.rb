@@ -4,35 +4,7 @@
 require "test_helper"
 
 # A consumer and a server that misbehaves.
-class TroubleTest < TestCase
-  SESSION = ScriptedServer::SESSION
-
-  def setup
-    @server = ScriptedServer.new
-    @events = []
-  end
-
-  def teardown
-    @consumer&.close
-    @server.close
-  end
-
-  def consumer(**options)
-    @consumer ||= KinesisSidecar::Consumer.new("orders", url: @server.url, on_event: @events.method(:<<), **options)
-  end
-
-  def record(...)
-    ScriptedServer.record(...)
-  end
-
-  def refusal(...)
-    ScriptedServer.refusal(...)
-  end
-
-  def event_types
-    @events.map { |event| event["type"] }
-  end
-
+class TroubleTest < ScriptedTestCase
   def disconnected_reasons
     @events.select { |event| event["type"] == "disconnected" }.map { |event| event["reason"] }
   end
@@ -47,7 +19,8 @@ class TroubleTest < TestCase
   end
 
   def test_batch_that_continues_after_an_event_is_not_complete
-    @server.stream(SESSION, record(1), record(2), { "type" => "barrier", "barrier" => "9" }, record(3), record(4, batch: "b2"))
+    barrier = { "type" => "barrier", "barrier" => "9" }
+    @server.stream(SESSION, record(1), record(2), barrier, record(3), record(4, batch: "b2"))
     records = consumer.each
     3.times { records.next }
     wait_until("two records are acknowledged") { @server.outcomes.size == 2 }
@@ -219,7 +192,8 @@ class TroubleTest < TestCase
   end
 
   def test_record_with_escapes_and_unknown_members_is_read
-    @server.stream(SESSION, record(1, key: "\u0001\"ä", redriven: true, extra: [1]), record(2, key: "ä", data: "\xFF".b))
+    @server.stream(SESSION, record(1, key: "\u0001\"ä", redriven: true, extra: [1]),
+                   record(2, key: "ä", data: "\xFF".b))
     first, second = take(consumer, 2)
     assert_equal ["\u0001\"ä", true, "{}"], [first.partition_key, first.redriven?, first.data]
     assert_equal ["ä", false, "\xFF".b], [second.partition_key, second.redriven?, second.data]
@@ -234,6 +208,12 @@ class TroubleTest < TestCase
     assert_equal ["k", "\"\n", "k", "k", "k"], records.map(&:partition_key)
     assert_equal [false, false, false, true, false], records.map(&:aggregated?)
     assert_equal [{}] * 5, records.map(&:json)
+  end
+
+  def test_line_with_another_order_of_members_has_the_same_sequence_numbers
+    one, other = [record(1), record(1).to_a.reverse.to_h].map { |members| JSON.generate(members).b }
+    line = KinesisSidecar::Internal::Line
+    assert_equal line.sequence_numbers(one), line.sequence_numbers(other)
   end
 
   def test_damaged_line_in_a_batch_drops_the_connection
@@ -272,7 +252,7 @@ class TroubleTest < TestCase
   def test_outcome_of_a_running_handler_settles_the_redelivery
     @server.stream(SESSION, record(1))
     @server.stream(SESSION, record(1, attempt: 2, batch: "b2"), record(2, batch: "b2"))
-    records = consumer.each
+    records = consumer(ack_interval: 60).each
     records.next
     @server.say(nil)
     second = records.next
@@ -331,6 +311,14 @@ class TroubleTest < TestCase
       assert_equal "2", records.next.sequence_number
       wait_until("the second redelivery is settled") { @server.outcomes.include?(["a1-3", outcome]) }
     end
+
+    define_method(:"test_#{outcome}_is_forgotten_if_the_session_goes_on_without_its_record") do
+      records = settle_without_an_answer(outcome)
+      begin_session(record(2, batch: "b2"))
+      assert_equal "2", records.next.sequence_number
+      begin_session(record(1, attempt: 2, batch: "b3"))
+      assert_equal "1", records.next.sequence_number
+    end
   end
 
   def test_record_that_is_decided_in_a_session_without_it_is_settled_in_the_next
@@ -349,14 +337,6 @@ class TroubleTest < TestCase
     records = settle_without_an_answer(:dead_letter)
     begin_session(record(1, batch: "b2", redriven: true))
     assert_predicate records.next, :redriven?
-  end
-
-  def test_outcome_is_forgotten_if_the_session_goes_on_without_its_record
-    records = settle_without_an_answer(:drop)
-    begin_session(record(2, batch: "b2"))
-    assert_equal "2", records.next.sequence_number
-    begin_session(record(1, attempt: 2, batch: "b3"))
-    assert_equal "1", records.next.sequence_number
   end
 
   def test_outcome_of_a_redriven_record_is_forgotten_after_a_session_without_it
@@ -405,12 +385,12 @@ class TroubleTest < TestCase
   end
 
   def test_refused_items_are_reported
-    failure = { "ack_id" => "a1-1", "reason" => "EXPIRED", "message" => "too late" }
-    @server.settle_answers << ScriptedServer::Answer.new(200, { "ok" => 0, "failed" => [failure], "persisted" => false }, {})
+    @server.settle_answers << (answer = ScriptedServer.item_refusal("a1-1", "EXPIRED"))
     @server.stream(SESSION, record(1))
     take(consumer, 1).first.drop
     wait_until("the refusal is counted") { consumer.failed == 1 }
-    wait_until("the refusal is an event") { @events.include?({ "type" => "settle_failed", **failure }) }
+    event = { "type" => "settle_failed", **answer.content["failed"].first }
+    wait_until("the refusal is an event") { @events.include?(event) }
   end
 
   def test_refused_settle_request_raises
@@ -501,9 +481,9 @@ class TroubleTest < TestCase
   def test_records_after_a_retry_are_handed_out_after_its_redelivery
     records = retry_while_others_wait
     (1..3).each { |number| @server.say(record(number, attempt: 2, batch: "b2")) }
-    assert_equal([[1, 2], [2, 2], [3, 2]], Array.new(3) { records.next }.map { |one| [one.sequence_number.to_i, one.attempt] })
-    assert_equal({ "settlements" => [{ "ack_id" => "a1-1", "outcome" => "retry", "reason" => "not yet" }], "barrier" => "1" },
-                 @server.settles.first.body)
+    assert_equal [[1, 2], [2, 2], [3, 2]], handed_out(records, 3)
+    item = { "ack_id" => "a1-1", "outcome" => "retry", "reason" => "not yet" }
+    assert_equal({ "settlements" => [item], "barrier" => "1" }, @server.settles.first.body)
   end
 
   def test_records_before_the_barrier_of_a_retry_are_taken_back_though_they_come_after_its_answer
@@ -516,7 +496,7 @@ class TroubleTest < TestCase
     assert_equal "other", records.next.shard_id
     @server.say({ "type" => "barrier", "barrier" => "1" })
     (1..4).each { |number| @server.say(record(number, attempt: 2, batch: "b5")) }
-    assert_equal([[1, 2], [2, 2], [3, 2], [4, 2]], Array.new(4) { records.next }.map { |one| [one.sequence_number.to_i, one.attempt] })
+    assert_equal [[1, 2], [2, 2], [3, 2], [4, 2]], handed_out(records, 4)
   end
 
   def test_retry_from_before_a_reconnect_holds_its_lane
@@ -532,16 +512,17 @@ class TroubleTest < TestCase
       wait_until("the retry is refused for now") { @server.settles.any? }
       @server.say(nil)
       wait_until("the redelivery is retried") { @server.outcomes.include?(%w[a1-2 retry]) }
-      [record(1, attempt: 3, batch: "b3", lane: 3), record(2, attempt: 2, batch: "b3", lane: 3)].each { |one| @server.say(one) }
+      @server.say(record(1, attempt: 3, batch: "b3", lane: 3))
+      @server.say(record(2, attempt: 2, batch: "b3", lane: 3))
       assert_equal [[1, 1], [1, 3], [2, 2]], Array.new(3) { handled.pop }
     end
   end
 
   def test_records_after_a_refused_retry_are_handed_out
-    failure = { "ack_id" => "a1-1", "reason" => "EXPIRED", "message" => "too late" }
-    @server.settle_answers << ScriptedServer::Answer.new(200, { "ok" => 0, "failed" => [failure] }, {})
+    @server.settle_answers << ScriptedServer.item_refusal("a1-1", "EXPIRED")
     records = retry_while_others_wait
     assert_equal [2, 3], numbers(Array.new(2) { records.next })
+    assert_equal 1, consumer.failed
   end
 
   def test_other_shards_are_handed_out_while_a_retry_waits

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # frozen_string_literal: true
 
-# sdk.rb COUNT - a plain HTTP loop over GetRecords, from TRIM_HORIZON. It is not the AWS SDK, which Debian does not have.
+# sdk.rb COUNT - a plain HTTP loop over GetRecords, from TRIM_HORIZON. It is not the AWS SDK: Debian does not have that.
 
 require "json"
 require "net/http"
@@ -18,7 +18,8 @@ class Kinesis
   def call(operation, members)
     body = JSON.generate(members)
     headers = { "content-type" => "application/x-amz-json-1.1", "host" => "#{@uri.host}:#{@uri.port}",
-                "x-amz-date" => Time.now.utc.strftime("%Y%m%dT%H%M%SZ"), "x-amz-target" => "Kinesis_20131202.#{operation}" }
+                "x-amz-date" => Time.now.utc.strftime("%Y%m%dT%H%M%SZ"),
+                "x-amz-target" => "Kinesis_20131202.#{operation}" }
     headers["authorization"] = authorization(headers, body)
     response = @http.post("/", body, headers)
     raise "#{operation}: #{response.code} #{response.body}" unless response.code == "200"

@@ -40,7 +40,8 @@ module KinesisSidecar
       def apply(connection, consumer, record)
         is_new = nil
         connection.transaction do
-          position = [consumer, record.stream, record.shard_id, record.sequence_number, record.sub_sequence_number, record.epoch]
+          position = [consumer, record.stream, record.shard_id, record.sequence_number, record.sub_sequence_number,
+                      record.epoch]
           is_new = change(connection, INSERT, position) == 1
           yield if is_new
         end

@@ -162,9 +162,9 @@ module KinesisSidecar
     end
 
     # @api private
-    # @return [Array] is the same for every delivery of the record, until it is a dead letter that is delivered again
+    # @return [String] is the same for every delivery of the record, until it is a dead letter that is delivered again
     def identity
-      [shard_id, sequence_number, sub_sequence_number, redriven?]
+      @identity ||= @group.identity_of(@line)
     end
 
     # The app gets the record.
@@ -173,6 +173,7 @@ module KinesisSidecar
     def begin
       return false if @state || !@group.current
 
+      @group.kept[identity] = self
       @state = :begun
       true
     end

@@ -26,8 +26,9 @@ module KinesisSidecar
     def self.record(data, **members)
       number = (@last_number += 1).to_s
       content = data.is_a?(String) ? data : JSON.generate(data)
-      message = { "ack_id" => "fake-#{number}", "batch_id" => "fake", "stream" => "fake", "shard_id" => "shardId-000000000000",
-                  "epoch" => 1, "sequence_number" => number, "sub_sequence_number" => 0, "partition_key" => "key",
+      message = { "ack_id" => "fake-#{number}", "batch_id" => "fake", "stream" => "fake",
+                  "shard_id" => "shardId-000000000000", "epoch" => 1, "sequence_number" => number,
+                  "sub_sequence_number" => 0, "partition_key" => "key",
                   "approximate_arrival_timestamp" => "2026-01-01T00:00:00.000Z", "attempt" => 1,
                   "data" => [content].pack("m0"), **members.transform_keys(&:to_s) }
       FakeRecord.new(message)

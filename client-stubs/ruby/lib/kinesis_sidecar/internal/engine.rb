@@ -12,13 +12,16 @@ module KinesisSidecar
   module Internal
     # The state of one consumer, without I/O and without a clock: what the stream brings, and what the app may have.
     # The thread that reads calls it. Records, and the code that hands records out, run in other threads: they use
-    # `outcomes`, `decided`, `extend_deadline`, `ack_persisted`, `held?`, `crowded?` and `scope_of` alone.
+    # `outcomes`, `kept`, `decided`, `extend_deadline`, `ack_persisted`, `held?`, `crowded?` and `scope_of` alone.
     class Engine
       HEARTBEATS_MISSED = 3
       HEARTBEAT_SECONDS = 10.0
 
       # The records that have an outcome which the engine has not processed. MRI appends and shifts atomically.
       attr_reader :outcomes
+      # By identity: the records that the app has, or whose outcome the sidecar has not confirmed. Record#begin adds
+      # them: MRI sets and deletes a key atomically.
+      attr_reader :kept
       # Whether the sidecar accepts settlements.
       attr_reader :session_open
       attr_reader :outbox, :stale, :failed
@@ -32,14 +35,13 @@ module KinesisSidecar
         @wake = wake
         @persist = persist
         @outcomes = []
+        @kept = {}
         @holds = Holds.new
         @outbox = Outbox.new(options, @holds)
         @session_open = false
         @heartbeat = HEARTBEAT_SECONDS
         @group = nil # Of the last record.
         @groups_begun = 0
-        # By identity. The app has the records, or the sidecar has not confirmed their outcome, and their session has ended.
-        @adoptable = {}
         @heads = {} # By shard: the first record of its last batch in the session.
         @stale = 0
         @failed = 0
@@ -80,7 +82,7 @@ module KinesisSidecar
       def scope_of(line, shard_id)
         return if @options.ordering == "none" || Line.redriven?(line)
 
-        @options.ordering == "key" ? "#{shard_id}/#{Line.number(line, "lane")}" : shard_id
+        @options.ordering == "key" ? "#{shard_id}/#{Line.lane(line)}" : shard_id
       end
 
       # --- The stream ---
@@ -113,22 +115,22 @@ module KinesisSidecar
 
       # The sidecar has judged each settlement of the request.
       def answered(request, answer)
-        @outbox.done
-        refused = request.records.empty? ? [] : answer.fetch("failed", [])
+        done(request)
+        refused = request.refusals(answer)
         refused.each do |failure|
           @failed += 1
           @options.tell({ "type" => "settle_failed", **failure })
         end
         ids = refused.map { |failure| failure["ack_id"] }
-        request.holds.each { |hold| hold.accepted = !ids.include?(hold.record.settle_id) }
+        request.holds.each { |hold| hold.answered(!ids.include?(hold.record.settle_id)) }
         resolve
       end
 
       # The session of the whole request has ended.
       def refused(request)
-        @outbox.done
+        done(request)
         @stale += request.records.size
-        request.holds.each { |hold| hold.accepted = false }
+        request.holds.each { |hold| hold.answered(false) }
         resolve
       end
 
@@ -142,7 +144,7 @@ module KinesisSidecar
       def take(head, lines, now)
         @group = next_group(head, now) unless @group && @group.batch_id == head["batch_id"]
         records = @group.add(lines)
-        records = records.reject { |record| adopt(record) } unless @adoptable.empty?
+        records = without_kept(records) unless @kept.empty? && @holds.none?
         @hand_out.call(records) unless records.empty?
       end
 
@@ -192,14 +194,24 @@ module KinesisSidecar
       # A new session: settlements of the earlier one are stale, and its records are redelivered.
       def opened(event, now)
         drain(now)
-        @adoptable.delete_if { |_, record| settled?(record) }
-        @heads.clear
-        @outbox.unconfirmed.each { |record| @adoptable[record.identity] = record }
         disconnected
+        forget(@kept.values.select { |record| !record.group.live && settled?(record) })
+        @heads.clear
+        @kept.values.each { |record| record.group.live = false }
         @heartbeat = event["heartbeat_ms"] / 1000.0 if event["heartbeat_ms"]
         @outbox.opened(event, now)
         @holds.reset.each { |scope| @hand_out.call(Resolved.new(scope)) }
         @session_open = true
+      end
+
+      # The request is answered: the sidecar has confirmed or refused the outcomes of its records.
+      def done(request)
+        @outbox.done
+        forget(request.records)
+      end
+
+      def forget(records)
+        records.each { |record| @kept.delete(record.identity) if record.equal?(@kept[record.identity]) }
       end
 
       # @return [Boolean] whether the session delivered a later record of the shard, and not this one
@@ -212,17 +224,38 @@ module KinesisSidecar
         (position <=> record.position).positive?
       end
 
-      # @return [Boolean] whether the app has an earlier delivery of the record, whose outcome settles this one
-      def adopt(redelivery)
-        record = @adoptable.delete(redelivery.identity)
-        return false unless record
+      # @param records [Array<Record>] the last ones of the last batch
+      # @return [Array<Record>] without those of which the app has an earlier delivery
+      def without_kept(records)
+        first = @group.records.size - records.size
+        records.reject.with_index(first) do |redelivery, index|
+          record = kept_for(redelivery)
+          record ? adopt(record, redelivery, index) : confirm(redelivery, index)
+          record
+        end
+      end
 
-        records = redelivery.group.records
-        records[records.rindex { |one| one.equal?(redelivery) }] = record
-        record.adopt(redelivery.line, redelivery.group)
+      # @return [Record, nil] the earlier delivery; nil if its retry may have caused the redelivery
+      def kept_for(redelivery)
+        record = @kept[redelivery.identity]
+        record unless record && @outbox.retrying?(record)
+      end
+
+      # From now on the outcome of the record settles the redelivery.
+      def adopt(record, redelivery, index)
+        @group.records[index] = record
+        @outbox.withdraw(record)
+        record.adopt(redelivery.line, @group)
         hold(record) if record.outcome == :retry
         @outcomes << record if record.outcome
-        true
+      end
+
+      # The redelivery of a retried record stands for the answer and the barrier of its retry.
+      def confirm(redelivery, index)
+        return if @holds.none?
+
+        @holds.redelivered(redelivery, [@group.number, index])
+        resolve
       end
 
       def drain(now)
@@ -239,7 +272,7 @@ module KinesisSidecar
           @holds.release(record)
           resolve
         end
-        @stale += 1 unless @adoptable.key?(record.identity)
+        @stale += 1 unless @kept.key?(record.identity)
       end
 
       def hold(record)

@@ -5,7 +5,7 @@ module KinesisSidecar
   module Internal
     # The records of one batch_id.
     class Group
-      attr_reader :engine, :outcomes, :batch_id, :shard_id, :number, :since, :records, :unsent
+      attr_reader :engine, :outcomes, :kept, :batch_id, :shard_id, :number, :since, :records, :unsent
       attr_accessor :open, :bytes, :mixed, :whole, :current, :live
 
       # @param engine [Engine]
@@ -13,6 +13,7 @@ module KinesisSidecar
       def initialize(engine, batch_id, shard_id, number, now)
         @engine = engine
         @outcomes = engine.outcomes
+        @kept = engine.kept
         @batch_id = batch_id
         @shard_id = shard_id
         @number = number
@@ -34,6 +35,12 @@ module KinesisSidecar
         @open += added.size
         @bytes += lines.sum(&:bytesize)
         added
+      end
+
+      # @return [String] the identity of the record of the line
+      def identity_of(line)
+        @origin ||= "#{@shard_id} #{Line.redriven?(line) ? "redriven" : "first"} "
+        (@origin + Line.sequence_numbers(line)).freeze
       end
 
       # The record gets another outcome than an acknowledgement.

@@ -3,16 +3,20 @@
 
 module KinesisSidecar
   module Internal
-    # A retry that waits for its answer and its barrier.
+    # A retry that waits for its answer and its barrier, or for the redelivery of its record.
     class Hold
-      attr_reader :record, :passed
-      attr_accessor :barrier, :accepted
+      attr_reader :record, :accepted
+      attr_writer :barrier
 
       def initialize(record)
         @record = record
         @barrier = 0    # 0: not sent.
-        @passed = nil   # Place on the stream after the barrier; nil: the barrier was not read.
+        @passed = nil   # Place on the stream after the barrier, or of the redelivery; nil: neither was read.
         @accepted = nil # nil: not answered.
+      end
+
+      def answered(accepted)
+        @accepted = accepted if @accepted.nil?
       end
 
       # A request that was repeated has its barrier twice: the first one counts.
@@ -21,13 +25,21 @@ module KinesisSidecar
         @passed ||= place if @barrier.positive? && @barrier <= number
       end
 
+      # The redelivery shows that the sidecar has taken the later records of the scope back.
+      def redelivered(place)
+        @accepted = true
+        @passed ||= place
+      end
+
       def resolved?
         @accepted == false || (@accepted && !@passed.nil?)
       end
 
-      # Whether the accepted retry has the record of the place redelivered.
+      # Whether the accepted retry has the record of the place redelivered. A record of a lost lease takes nothing back:
+      # the app may not begin the others of its epoch.
       def takes_back?(record, place)
-        @accepted && (place <=> @passed).negative? && (record.position <=> @record.position).positive?
+        @accepted && @record.group.current && (place <=> @passed).negative? &&
+          (record.position <=> @record.position).positive?
       end
     end
   end

@@ -51,6 +51,15 @@ module KinesisSidecar
         @lock.synchronize { @by_scope.each_value { |holds| holds.each { |hold| hold.barrier_passed(number, place) } } }
       end
 
+      # @param place [Array] of the redelivery
+      def redelivered(record, place)
+        @lock.synchronize do
+          @by_scope.fetch(record.scope, []).each do |hold|
+            hold.redelivered(place) if hold.record.identity == record.identity
+          end
+        end
+      end
+
       # Begins a session.
       # @return [Array<String>] the scopes that were held
       def reset

@@ -12,7 +12,8 @@ module KinesisSidecar
       START = '{"type":"record","ack_id":"'
       FINISH = "}"
       DATA = ',"data":"'
-      private_constant :DATA
+      SEQUENCE_NUMBERS = /"sequence_number":"\d+","sub_sequence_number":\d+/n
+      private_constant :DATA, :SEQUENCE_NUMBERS
 
       class << self
         # @param message [Hash] a record
@@ -31,9 +32,19 @@ module KinesisSidecar
           line.byteslice(START.bytesize...line.index('"', START.bytesize))
         end
 
-        # @return [Integer] a member that is a number; 0 if it is absent
-        def number(line, name)
-          line[/"#{name}":(\d+)/n, 1].to_i
+        # @return [Integer] 0 if it is absent
+        def lane(line)
+          line[/"lane":(\d+)/n, 1].to_i
+        end
+
+        # @return [String] both sequence numbers, as in the lines of the sidecar
+        def sequence_numbers(line)
+          found = line[SEQUENCE_NUMBERS]
+          return found if found
+
+          members = head(line)
+          numbers = [members["sequence_number"], members["sub_sequence_number"].to_i]
+          format('"sequence_number":"%s","sub_sequence_number":%d', *numbers)
         end
 
         def redriven?(line)
@@ -43,9 +54,9 @@ module KinesisSidecar
         # @return [String] the bytes of the app
         def data(line)
           at = line.index(DATA)
-          return decode(line.byteslice(at + DATA.bytesize, line.bytesize - at - DATA.bytesize - 2)) if at && data_last?(line, at)
+          return decode(parse(line).fetch("data", "")) unless at && data_last?(line, at)
 
-          decode(parse(line).fetch("data", ""))
+          decode(line.byteslice(at + DATA.bytesize, line.bytesize - at - DATA.bytesize - 2))
         end
 
         # @return [Hash] the members; without `data` if it is the last one

@@ -12,12 +12,12 @@ module KinesisSidecar
       LANES_MAX = 64
       ORDERINGS = [nil, "shard", "key", "none"].freeze
 
-      attr_reader :client_id, :address, :max_in_flight, :max_in_flight_bytes, :ack_deadline, :max_processing, :ack_interval,
-                  :ordering
+      attr_reader :client_id, :address, :max_in_flight, :max_in_flight_bytes, :ack_deadline, :max_processing,
+                  :ack_interval, :ordering
 
-      def initialize(client_id, url: nil, token_file: nil, subscription: nil, max_in_flight: 1000, max_in_flight_bytes: 16 << 20,
-                     ack_deadline: 60.0, max_processing: 3600.0, ack_interval: 0.1, ordering: nil, lanes: nil, shards: nil,
-                     on_event: nil)
+      def initialize(client_id, url: nil, token_file: nil, subscription: nil, max_in_flight: 1000,
+                     max_in_flight_bytes: 16 << 20, ack_deadline: 60.0, max_processing: 3600.0, ack_interval: 0.1,
+                     ordering: nil, lanes: nil, shards: nil, on_event: nil)
         @client_id = checked_client_id(client_id.to_s)
         @address = Address.new(url || setting("KINESIS_SIDECAR_URL") || Address::DEFAULT)
         @token_file = token_file || setting("KINESIS_SIDECAR_TOKEN_FILE")
@@ -56,8 +56,8 @@ module KinesisSidecar
       def stream_target
         target("/v1/records/stream",
                client_id: client_id, max_in_flight: max_in_flight, max_in_flight_bytes: max_in_flight_bytes,
-               ack_deadline_ms: (ack_deadline * 1000).to_i, heartbeat_ms: HEARTBEAT_MS, ordering: ordering, lanes: @lanes,
-               shards: @shards && Array(@shards).join(","))
+               ack_deadline_ms: (ack_deadline * 1000).to_i, heartbeat_ms: HEARTBEAT_MS, ordering: ordering,
+               lanes: @lanes, shards: @shards && Array(@shards).join(","))
       end
 
       def settle_target

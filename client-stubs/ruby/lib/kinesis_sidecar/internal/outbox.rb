@@ -39,12 +39,17 @@ module KinesisSidecar
         @extend_at = now + @ack_deadline / 3
       end
 
-      # @return [Array<Record>] the records that the app has, and those whose outcome the sidecar has not confirmed
-      def unconfirmed
-        begun = @groups.keys.flat_map do |group|
-          group.live ? group.records.select { |record| record.begun? && !record.processed? } : []
-        end
-        begun + @acked.keys.flat_map(&:unsent) + @urgent + (@pending ? @pending.records : [])
+      # Whether the retry of the record was sent. It may cause a redelivery before it is answered.
+      def retrying?(record)
+        record.outcome == :retry && !@pending.nil? && @pending.records.include?(record)
+      end
+
+      # The record is redelivered: its outcome goes out with the redelivery alone.
+      def withdraw(record)
+        return record.group.divide unless record.processed?
+
+        @urgent.delete(record)
+        @pending&.records&.delete(record)
       end
 
       # The record has an outcome.
@@ -94,6 +99,7 @@ module KinesisSidecar
 
       # The pending request is sent again, after `ack_interval` or `retry_after` seconds.
       def postpone(now, retry_after)
+        @pending.repeated = true
         @retry_at = now + [@options.ack_interval, [retry_after, RETRY_AFTER_MAX_SECONDS].min].max
       end
 
@@ -173,7 +179,8 @@ module KinesisSidecar
         @groups.each_key do |group|
           next unless group.open.positive? && now - group.since < @options.max_processing && request.room.positive?
 
-          request.add({ "batch_id" => group.batch_id, "outcome" => "extend", "delay_ms" => (@ack_deadline * 1000).to_i })
+          delay_ms = (@ack_deadline * 1000).to_i
+          request.add({ "batch_id" => group.batch_id, "outcome" => "extend", "delay_ms" => delay_ms })
         end
       end
 

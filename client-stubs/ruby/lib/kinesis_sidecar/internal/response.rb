@@ -17,7 +17,8 @@ module KinesisSidecar
         @headers = {}
         @buffer = String.new # Bytes that are not parsed: of the head, or of the head of a chunk.
         @chunked = false
-        @left = nil          # Bytes until the body or the chunk ends; nil: the body ends with the connection, or between chunks.
+        # Bytes until the body or the chunk ends; nil: the body ends with the connection, or between chunks.
+        @left = nil
         @chunk_ended = false # The line end of a chunk precedes the head of the next one.
         @complete = false
       end
@@ -62,7 +63,9 @@ module KinesisSidecar
         return false unless head_end
 
         first, *lines = @buffer.slice!(0, head_end + 4).split("\r\n")
-        code = first[%r{\AHTTP/1\.\d (\d{3})}, 1] or raise ProtocolError, "not a response of HTTP/1.1: #{first[0, 80].inspect}"
+        code = first[%r{\AHTTP/1\.\d (\d{3})}, 1]
+        raise ProtocolError, "not a response of HTTP/1.1: #{first[0, 80].inspect}" unless code
+
         return read_head if code.start_with?("1") # 100 Continue.
 
         @headers = lines.to_h { |line| line.split(":", 2).map(&:strip) }.transform_keys(&:downcase)

@@ -6,15 +6,18 @@ module KinesisSidecar
     # The body of a settle request, and what its answer decides.
     class SettleRequest
       ITEMS_MAX = 1000
+      REDELIVERED = %w[EXPIRED FENCED].freeze # Reasons of a refusal: the sidecar redelivers the record.
 
       attr_reader :items, :holds, :records
       attr_accessor :barrier
+      attr_writer :repeated
 
       def initialize
         @items = []
         @holds = []
         @records = [] # With an outcome; none in an extension.
         @barrier = nil
+        @repeated = false # It was sent before, and had no answer.
       end
 
       def add(item, records = [])
@@ -28,6 +31,18 @@ module KinesisSidecar
 
       def empty?
         @items.empty?
+      end
+
+      # A repeated retry counts as accepted if the sidecar redelivers its record: the first copy of the request, or the
+      # ack deadline, has taken the later records of the scope back.
+      # @return [Array<Hash>] the items that count as refused
+      def refusals(answer)
+        return [] if @records.empty?
+
+        retries = @repeated ? @items.select { |item| item["outcome"] == :retry }.map { |item| item["ack_id"] } : []
+        answer.fetch("failed", []).reject do |failure|
+          retries.include?(failure["ack_id"]) && REDELIVERED.include?(failure["reason"])
+        end
       end
 
       # @return [Hash]

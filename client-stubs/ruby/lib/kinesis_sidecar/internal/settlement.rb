@@ -28,7 +28,8 @@ module KinesisSidecar
       # Text that JSON or the sidecar refuses would refuse the other settlements of the request.
       def text_of(reason)
         text = reason.encoding == Encoding::BINARY ? reason.dup.force_encoding(Encoding::UTF_8) : reason
-        text.encode(Encoding::UTF_8, invalid: :replace, undef: :replace, replace: "?").scrub("?")[0, REASON_MAX].tr("\0", "?")
+        clean = text.encode(Encoding::UTF_8, invalid: :replace, undef: :replace, replace: "?").scrub("?")
+        clean[0, REASON_MAX].tr("\0", "?")
       end
     end
   end

@@ -187,7 +187,9 @@ module KinesisSidecar
 
       # @return [Float, nil] seconds until the request may be sent again; nil: the sidecar has answered
       def send_settlements(request)
-        @engine.answered(request, @caller.call("POST", @options.settle_target, body: request.body))
+        answer = @caller.call("POST", @options.settle_target, body: request.body)
+        request.repeated = true if @caller.repeated
+        @engine.answered(request, answer)
         nil
       rescue *Connection::LOST
         0.0
