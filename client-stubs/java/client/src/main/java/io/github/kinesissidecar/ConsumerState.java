@@ -38,10 +38,12 @@ final class ConsumerState {
     /** Requests with outcomes that were taken and have no answer, in order. */
     private final ArrayDeque<SettleRequest> unanswered = new ArrayDeque<>();
     /**
-     * Records of earlier sessions that the app has, or whose outcome the sidecar has not confirmed. If one is
-     * redelivered, the app does not get it again.
+     * Records of earlier sessions and of lost leases that the app has, or whose outcome the sidecar has not confirmed.
+     * If one is redelivered, the app does not get it again.
      */
     private final Map<Position, Delivery> unconfirmed = new HashMap<>();
+    /** Such records of this session. Null outside of `apply`, and until the first redelivery in it. */
+    private Map<Position, Delivery> earlier;
     /** By shard: the first record of its last batch in this session. */
     private final Map<String, Delivery> heads = new HashMap<>();
     private long barrierSeen;
@@ -86,6 +88,7 @@ final class ConsumerState {
                 else
                     control((Event) item);
             }
+            earlier = null;
             lanes.wake();
         });
     }
@@ -93,10 +96,14 @@ final class ConsumerState {
     private void add(Delivery record) {
         if (current == null || !current.id.equals(record.batchId))
             nextBatch(record);
-        if (!unconfirmed.isEmpty() && adopt(record))
+        if ((record.attempt > 1 || !unconfirmed.isEmpty()) && adopt(record))
             return;
         lanes.assign(record);
-        enter(record);
+        if (!record.lane.holds.isEmpty()) {
+            lanes.confirm(record).forEach(this::recall);
+            resolveHolds();
+        }
+        enter(record, record);
         lanes.add(record);
     }
 
@@ -112,8 +119,10 @@ final class ConsumerState {
             heads.put(first.shardId, first);
     }
 
-    /** Puts the record into the current batch. */
-    private void enter(Delivery record) {
+    /** Puts the record into the current batch. `last`: its last delivery. */
+    private void enter(Delivery record, Delivery last) {
+        record.ackId = last.ackId;
+        record.leaseEpoch = last.epoch;
         record.batch = current;
         record.barrierSeen = barrierSeen;
         current.records.add(record);
@@ -122,14 +131,43 @@ final class ConsumerState {
 
     /** Returns true if the app has an earlier delivery of the record, whose outcome settles this one. */
     private boolean adopt(Delivery redelivery) {
-        Delivery record = unconfirmed.remove(redelivery.position());
-        if (record == null)
+        Delivery record = earlier(redelivery);
+        if (record == null || !withdraw(record))
             return false;
-        record.ackId = redelivery.ackId;
-        enter(record);
+        enter(record, redelivery);
         if (record.outcome != null)
             accept(record);
         return true;
+    }
+
+    private Delivery earlier(Delivery redelivery) {
+        Delivery record = unconfirmed.remove(redelivery.position());
+        if (record != null || redelivery.attempt == 1)
+            return record;
+        if (earlier == null) {
+            earlier = new HashMap<>();
+            keepUnconfirmed(earlier, any -> true);
+        }
+        return earlier.get(redelivery.position());
+    }
+
+    /**
+     * Takes the record out of its batch of this session. Returns false if its retry was sent: the retry may have caused
+     * the redelivery, and the app gets it.
+     */
+    private boolean withdraw(Delivery record) {
+        if (record.batch.generation != generation)
+            return true;
+        if (record.outcome == null) {
+            close(record.batch);
+            return true;
+        }
+        boolean waited = outbox.withdraw(record);
+        if (record.outcome != Outcome.RETRY)
+            return true;
+        if (waited)
+            lanes.forgetHold(record);
+        return waited;
     }
 
     private void control(Event event) {
@@ -144,7 +182,9 @@ final class ConsumerState {
     /** Begins a generation. Settlements of the earlier one are stale, and its records are redelivered. */
     private void begin(Event session) {
         drop(record -> true);
-        keepUnconfirmed();
+        unconfirmed.values().removeIf(this::isSettled);
+        keepUnconfirmed(unconfirmed, any -> true);
+        earlier = null;
         heads.clear();
         generation++;
         current = null;
@@ -161,12 +201,12 @@ final class ConsumerState {
         ended.signalAll();
     }
 
-    private void keepUnconfirmed() {
-        unconfirmed.values().removeIf(this::isSettled);
-        Stream<Delivery> running = batches.stream().flatMap(batch -> batch.records.stream())
-                .filter(record -> record.outcome == null);
+    /** Adds the unconfirmed records of this session. The last delivery of a record counts. */
+    private void keepUnconfirmed(Map<Position, Delivery> kept, Predicate<Delivery> which) {
         Stream<Delivery> decided = Stream.concat(unanswered.stream().flatMap(SettleRequest::records), outbox.records());
-        Stream.concat(running, decided).forEach(record -> unconfirmed.put(record.position(), record));
+        Stream<Delivery> running = batches.stream().flatMap(batch -> batch.records.stream())
+                .filter(record -> record.begun && record.outcome == null);
+        Stream.concat(decided, running).filter(which).forEach(record -> kept.put(record.position(), record));
     }
 
     /** Returns true if the session went on behind the record without it. A redriven record has no order. */
@@ -177,9 +217,11 @@ final class ConsumerState {
         return record.redriven || (head != null && head.isAfter(record));
     }
 
-    /** The shard is served elsewhere now. Its records that no handler has begun are redelivered there. */
+    /** Another owner has the shard, perhaps for a while. It redelivers the records that are not settled. */
     private void lose(String shardId) {
-        drop(record -> record.shardId.equals(shardId) && !record.redriven);
+        Predicate<Delivery> isLost = record -> record.shardId.equals(shardId) && !record.redriven;
+        drop(isLost);
+        keepUnconfirmed(unconfirmed, isLost);
     }
 
     /** The connection has ended. The session accepts settlements until the next one begins. */
@@ -214,7 +256,8 @@ final class ConsumerState {
     private void barrier(String text) {
         if (!text.matches("[0-9]{1,18}"))
             return;
-        barrierSeen = Long.parseLong(text);
+        /* The barrier of a repeated request is repeated. */
+        barrierSeen = Math.max(barrierSeen, Long.parseLong(text));
         resolveHolds();
     }
 
@@ -300,7 +343,7 @@ final class ConsumerState {
     private void accept(Delivery record) {
         close(record.batch);
         if (record.outcome == Outcome.ACK) {
-            boolean first = outbox.add(record, System.nanoTime());
+            boolean first = outbox.add(record);
             if (first || outbox.isHalfOf(maxInFlight, maxInFlightBytes))
                 work.signal();
             return;
@@ -412,6 +455,8 @@ final class ConsumerState {
 
     private void confirm(SettleRequest request, Predicate<Object> refused) {
         unanswered.remove();
+        if (!unconfirmed.isEmpty())
+            request.records().forEach(record -> unconfirmed.remove(record.position(), record));
         for (Settlement item : request.settlements())
             if (item.hold() != null)
                 item.hold().accepted = !refused.test(item.id());

@@ -29,6 +29,8 @@ final class Delivery implements SidecarRecord {
     /** The batch of the last delivery of this record. */
     DeliveredBatch batch;
     Lane lane;
+    /** The lease epoch of its last delivery. */
+    long leaseEpoch;
     /** The last barrier before its last delivery. */
     long barrierSeen;
     /** Null: none. */

@@ -4,7 +4,7 @@ package io.github.kinesissidecar;
 /** A retry whose effect on the later records of its lane is not known yet. The lock of the state guards it. */
 final class Hold {
     final Delivery failed;
-    /** The barrier of its request; 0: it is in no request yet. */
+    /** The barrier of its request; 0: it is in no request yet, or its record was redelivered. */
     long barrier;
     /** The answer of the sidecar; null: none yet. */
     Boolean accepted;
@@ -20,6 +20,13 @@ final class Hold {
 
     /** Returns true if the sidecar took the record back together with the failed one. */
     boolean takesBack(Delivery record) {
-        return accepted && record.barrierSeen < barrier && record.isAfter(failed);
+        return accepted && record.barrierSeen < barrier && record.leaseEpoch == failed.leaseEpoch
+                && record.isAfter(failed);
+    }
+
+    /** Returns true if a record of the lane is the failed one. */
+    boolean isOf(Delivery record) {
+        return record.sequenceNumber.equals(failed.sequenceNumber)
+                && record.subSequenceNumber == failed.subSequenceNumber;
     }
 }

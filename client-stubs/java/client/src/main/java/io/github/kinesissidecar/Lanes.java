@@ -85,6 +85,27 @@ final class Lanes {
         return hold;
     }
 
+    /** Forgets the hold of a retry that is in no request yet. */
+    void forgetHold(Delivery failed) {
+        failed.lane.holds.removeIf(hold -> hold.failed == failed);
+    }
+
+    /**
+     * Has the redelivery of a retried record stand for the answer and the barrier: the sidecar has taken the later
+     * records of the lane back, and redelivers them after this one. Returns those that it took back.
+     */
+    List<Delivery> confirm(Delivery redelivery) {
+        List<Delivery> takenBack = new ArrayList<>();
+        for (Hold hold : redelivery.lane.holds) {
+            if (!hold.isOf(redelivery))
+                continue;
+            hold.accepted = true;
+            remove(redelivery.lane, hold::takesBack, takenBack);
+            hold.barrier = 0;
+        }
+        return takenBack;
+    }
+
     /** Frees the lanes whose retries are all resolved. Returns the records that the sidecar took back with them. */
     List<Delivery> resolve(long barrierSeen) {
         List<Delivery> takenBack = new ArrayList<>();

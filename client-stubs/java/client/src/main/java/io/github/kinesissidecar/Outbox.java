@@ -27,7 +27,7 @@ final class Outbox {
     }
 
     /** Adds an acknowledgement. Returns true if it is the first one. */
-    boolean add(Delivery record, long now) {
+    boolean add(Delivery record) {
         DeliveredBatch batch = record.batch;
         batch.acked++;
         if (batch.unsent.isEmpty())
@@ -36,13 +36,26 @@ final class Outbox {
         acks++;
         ackBytes += record.data.length;
         if (acks == 1)
-            oldest = now;
+            oldest = System.nanoTime();
         return acks == 1;
     }
 
     void add(Settlement other) {
         others.add(other);
         urgent = true;
+    }
+
+    /** Takes the settlement of a record back. Returns false if it is in a request. */
+    boolean withdraw(Delivery record) {
+        DeliveredBatch batch = record.batch;
+        if (record.outcome != Outcome.ACK)
+            return others.removeIf(item -> item.records().contains(record));
+        if (!batch.unsent.remove(record))
+            return false;
+        batch.acked--;
+        acks--;
+        ackBytes -= record.data.length;
+        return true;
     }
 
     /** Has everything leave at once. */

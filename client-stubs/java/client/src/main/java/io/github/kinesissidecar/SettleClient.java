@@ -24,6 +24,7 @@ final class SettleClient implements AutoCloseable {
     private final Options options;
     private final ByteBuffer buffer = ByteBuffer.allocate(16 << 10);
     private HttpConnection connection;
+    private boolean repeated;
 
     SettleClient(Options options) {
         this.options = options;
@@ -55,6 +56,7 @@ final class SettleClient implements AutoCloseable {
             throws InterruptedException {
         Backoff backoff = new Backoff();
         long retryAfterMs;
+        repeated = false;
         do {
             retryAfterMs = 0;
             try {
@@ -65,8 +67,14 @@ final class SettleClient implements AutoCloseable {
             } catch (IOException unanswered) {
                 // The stream reader reports a sidecar that is away.
             }
+            repeated = true;
         } while (state.awaitRepeat(generation, backoff.next(retryAfterMs)));
         return null;
+    }
+
+    /** Returns true if the last settlement was sent more than once. */
+    boolean isRepeated() {
+        return repeated;
     }
 
     void deleteSession() throws IOException {
@@ -83,6 +91,7 @@ final class SettleClient implements AutoCloseable {
                 throw slow;
             } catch (IOException lost) {
                 close();
+                repeated = true;
             }
         }
         try {

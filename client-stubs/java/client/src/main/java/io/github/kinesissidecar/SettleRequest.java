@@ -2,6 +2,9 @@
 package io.github.kinesissidecar;
 
 import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
@@ -13,6 +16,9 @@ import java.util.stream.Stream;
  * @param extension true if it extends ack deadlines, so that failures of its items are ignored
  */
 record SettleRequest(List<Settlement> settlements, long generation, long barrier, boolean extension) {
+    /** Reasons of a refusal: the sidecar redelivers the record. */
+    private static final Set<Object> REDELIVERED = Set.of("EXPIRED", "FENCED");
+
     String json() {
         StringBuilder json = new StringBuilder(settlements.size() * 110 + 64).append("{\"settlements\":[");
         String comma = "";
@@ -25,6 +31,19 @@ record SettleRequest(List<Settlement> settlements, long generation, long barrier
         if (barrier > 0)
             json.append(",\"barrier\":\"").append(barrier).append('"');
         return json.append('}').toString();
+    }
+
+    /**
+     * Returns the items that failed for good. A retry that was sent before counts as accepted if its record is
+     * redelivered: the sidecar took the first copy, or the record is redelivered for another reason.
+     */
+    List<Map<String, Object>> refusals(List<Map<String, Object>> failed, boolean repeated) {
+        if (!repeated || failed.isEmpty())
+            return failed;
+        Set<Object> retries = settlements.stream().filter(item -> item.outcome() == Outcome.RETRY)
+                .map(Settlement::id).collect(Collectors.toSet());
+        return failed.stream().filter(item -> !retries.contains(item.get("ack_id"))
+                || !REDELIVERED.contains(String.valueOf(item.get("reason")))).toList();
     }
 
     /** Returns the records whose outcomes are in it. */

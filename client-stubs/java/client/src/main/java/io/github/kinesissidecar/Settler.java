@@ -3,6 +3,7 @@ package io.github.kinesissidecar;
 
 import java.io.IOException;
 import java.util.List;
+import java.util.Map;
 import java.util.stream.Collectors;
 
 /** The thread that sends settlements and extensions, and closes the session at the end. */
@@ -37,9 +38,9 @@ final class Settler implements Runnable {
         }
         SettleClient.Answer answer = client.settle(request, state);
         if (answer != null && answer.refusal() == null) {
-            state.answered(request,
-                    answer.failed().stream().map(item -> item.get("ack_id")).collect(Collectors.toSet()));
-            answer.failed().forEach(item -> options.listener.onEvent(new Event("settle_failed", item)));
+            List<Map<String, Object>> refused = request.refusals(answer.failed(), client.isRepeated());
+            state.answered(request, refused.stream().map(item -> item.get("ack_id")).collect(Collectors.toSet()));
+            refused.forEach(item -> options.listener.onEvent(new Event("settle_failed", item)));
             return;
         }
         if (answer != null && !answer.refusal().isSessionEnded())

@@ -19,6 +19,7 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
 import kinesis_sidecar.v1.Barrier;
+import kinesis_sidecar.v1.LeaseLost;
 import kinesis_sidecar.v1.Record;
 import kinesis_sidecar.v1.SessionEnd;
 import kinesis_sidecar.v1.SessionEnded;
@@ -79,10 +80,13 @@ final class ScriptedSidecar implements AutoCloseable {
     /** Opens a session, delivers the records of a batch, and keeps the stream open. */
     ScriptedSidecar deliver(String batch, int... numbers) {
         scripts.add(open -> {
-            open.begin();
-            for (int number : numbers)
-                open.record(batch, number, "k", 1);
-            open.heartbeat();
+            /* The test may write to the stream after the first record is handled: it waits for the others. */
+            synchronized (open) {
+                open.begin();
+                for (int number : numbers)
+                    open.record(batch, number, "k", 1);
+                open.heartbeat();
+            }
             open.stay();
         });
         return this;
@@ -193,7 +197,7 @@ final class ScriptedSidecar implements AutoCloseable {
             out = socket.getOutputStream();
         }
 
-        void answer(String response) throws IOException {
+        synchronized void answer(String response) throws IOException {
             out.write(response.getBytes(StandardCharsets.UTF_8));
             out.flush();
         }
@@ -223,6 +227,11 @@ final class ScriptedSidecar implements AutoCloseable {
             event(StreamEvent.newBuilder().setRecord(message(batch, number, attempt).setLane(lane)).build());
         }
 
+        /** The first delivery of a record in an epoch of its lease. */
+        void recordOfEpoch(long epoch, String batch, int number) {
+            event(StreamEvent.newBuilder().setRecord(message(batch, number, 1).setEpoch(epoch)).build());
+        }
+
         /** A dead letter that is delivered again. */
         void redriven(String batch, int number) {
             event(StreamEvent.newBuilder().setRecord(message(batch, number, 1).setRedriven(true)).build());
@@ -237,6 +246,10 @@ final class ScriptedSidecar implements AutoCloseable {
 
         void heartbeat() {
             event(StreamEvent.newBuilder().setHeartbeat(kinesis_sidecar.v1.Heartbeat.getDefaultInstance()).build());
+        }
+
+        void leaseLost() {
+            event(StreamEvent.newBuilder().setLeaseLost(LeaseLost.newBuilder().setShardId("shard-0")).build());
         }
 
         void barrier(String barrier) {

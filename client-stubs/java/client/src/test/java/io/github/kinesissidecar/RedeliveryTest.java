@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.github.kinesissidecar;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import java.util.Iterator;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Function;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** Redeliveries in one session: of records that were retried, and of records that the app has. */
+class RedeliveryTest extends ConsumerFixture {
+    private final CountDownLatch answer = new CountDownLatch(1);
+
+    @Override
+    void end() throws Exception {
+        answer.countDown();
+        super.end();
+    }
+
+    /* ---- A retry whose request is repeated. ---- */
+
+    /** Gives the first request with the outcome no answer. The repetition is answered when the latch opens. */
+    private void repeat(String outcome, String repetition) {
+        AtomicBoolean first = new AtomicBoolean(true);
+        sidecar.settleAnswer = request -> {
+            if (!request.has(outcome))
+                return ScriptedSidecar.OK;
+            if (first.getAndSet(false))
+                return ScriptedSidecar.NO_ANSWER;
+            await(answer);
+            return repetition;
+        };
+    }
+
+    /** The handler of record 1 fails once. The repeated retry waits for its answer, and record 2 for the retry. */
+    private void retryTwice(String reason) throws Exception {
+        repeat("retry", ScriptedSidecar.refused("b-1", reason));
+        sidecar.deliver("b", 1, 2);
+        build(sidecar.consumer());
+        run(record -> {
+            if (handled.equals(List.of("1")))
+                throw new IllegalStateException("once");
+        });
+        untilRetried(2);
+    }
+
+    private void untilRetried(int requests) throws InterruptedException {
+        Eventually.until("requests with a retry", () -> sidecar.settlesWith("retry").size() >= requests);
+    }
+
+    private void barrierOfTheRetry() {
+        sidecar.stream.barrier(sidecar.settlesWith("retry").get(0).barrier());
+    }
+
+    /** A dead letter has no order. The request of this one is sent after the answer. */
+    private void untilAnswered() throws InterruptedException {
+        answer.countDown();
+        sidecar.stream.redriven("x", 9);
+        untilSettled("ack", "ack_id", "x-9");
+    }
+
+    private void redeliver(String batch, int... numbers) {
+        for (int number : numbers)
+            sidecar.stream.record(batch, number, "k", 2);
+    }
+
+    private void assertNoneFailed() {
+        assertEquals(0, consumer.failed());
+        assertFalse(events.stream().anyMatch(event -> event.type().equals("settle_failed")));
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"EXPIRED", "FENCED"})
+    void retry_refusedWhenRepeated_beforeTheRedelivery_wasAccepted(String reason) throws Exception {
+        retryTwice(reason);
+        barrierOfTheRetry();
+        untilAnswered();
+        redeliver("c", 1, 2);
+        untilHandled("1", "9", "1", "2");
+        assertNoneFailed();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"EXPIRED", "FENCED"})
+    void retry_refusedWhenRepeated_afterTheRedelivery_wasAccepted(String reason) throws Exception {
+        retryTwice(reason);
+        barrierOfTheRetry();
+        redeliver("c", 1, 2);
+        untilHandled("1", "1", "2");
+        untilAnswered();
+        assertNoneFailed();
+    }
+
+    /** The first copy was lost, and the ack deadline has passed. The barrier is that of the second copy. */
+    @Test
+    void redelivery_beforeTheBarrier_isNotTakenBack() throws Exception {
+        retryTwice("EXPIRED");
+        redeliver("c", 1, 2);
+        untilHandled("1", "1", "2");
+        untilAnswered();
+        barrierOfTheRetry();
+        untilReceived();
+        untilSettled("ack", "batch_id", "c");
+        assertNoneFailed();
+    }
+
+    /** The next owner of the lease has settled record 1. */
+    @Test
+    void recordOfTheNextEpoch_isNotTakenBack() throws Exception {
+        retryTwice("FENCED");
+        sidecar.stream.leaseLost();
+        sidecar.stream.recordOfEpoch(2, "c", 2);
+        untilReceived();
+        untilAnswered();
+        barrierOfTheRetry();
+        untilHandled("1", "9", "2");
+        untilSettled("ack", "batch_id", "c");
+        assertNoneFailed();
+    }
+
+    @Test
+    void retry_ofAnUnknownRecord_wasRefused() throws Exception {
+        retryTwice("UNKNOWN");
+        answer.countDown();
+        untilHandled("1", "2");
+        assertEquals(1, consumer.failed());
+    }
+
+    @Test
+    void drop_refusedWhenRepeated_hasFailed() throws Exception {
+        repeat("drop", ScriptedSidecar.refused("b-1", "EXPIRED"));
+        answer.countDown();
+        sidecar.deliver("b", 1);
+        build(sidecar.consumer());
+        run(SidecarRecord::drop);
+        Eventually.until("the refusal is counted", () -> consumer.failed() == 1);
+    }
+
+    @Test
+    void retry_refusedAfterItsConnectionWasClosed_wasAccepted() throws Exception {
+        repeat("retry", ScriptedSidecar.refused("b-2", "EXPIRED"));
+        sidecar.deliver("b", 1, 2, 3);
+        build(sidecar.consumer());
+        run(record -> {
+            if (number(record).equals("1"))
+                record.drop();
+            else if (handled.equals(List.of("1", "2")))
+                throw new IllegalStateException("once");
+        });
+        untilRetried(2);
+        barrierOfTheRetry();
+        untilAnswered();
+        redeliver("c", 2, 3);
+        untilHandled("1", "2", "9", "2", "3");
+        assertNoneFailed();
+    }
+
+    /* ---- The app has the record that is redelivered. ---- */
+
+    @Test
+    void restOfABatch_afterARetryOfItsFirstRecord_isNotHandedOutAgain() throws Exception {
+        sidecar.deliver("b", 1, 2, 3);
+        Iterator<Batch> batches = batches(3);
+        batches.next().records().get(0).retry();
+        untilRetried(1);
+        barrierOfTheRetry();
+        redeliver("c", 1, 2, 3);
+        redeliver("d", 4, 5);
+        untilReceived();
+        assertEquals(List.of("1", "4", "5"), batches.next().records().stream().map(ConsumerFixture::number).toList());
+        untilSettled("ack", "ack_id", "c-2");
+        untilSettled("ack", "ack_id", "c-3");
+        assertEquals(2, settled("ack", "ack_id").size());
+        assertEquals(List.of(), settled("ack", "batch_id"));
+    }
+
+    private Iterator<Batch> batches(int records) {
+        build(sidecar.consumer());
+        return consumer.batches(records, Duration.ofSeconds(60)).iterator();
+    }
+
+    @Test
+    void record_ofARunningHandler_isNotHandedOutAgain() throws Exception {
+        sidecar.deliver("b", 1);
+        build(sidecar.consumer());
+        run(record -> release.await());
+        untilHandled("1");
+        redeliver("c", 1, 2);
+        untilReceived();
+        release.countDown();
+        untilSettled("ack", "ack_id", "c-2");
+        assertEquals(List.of("1", "2"), handled);
+        assertTrue(settled("ack", "ack_id").contains("c-1"));
+        assertFalse(settled("ack", "ack_id").contains("b-1"));
+    }
+
+    @Test
+    void record_ofARunningHandler_isNotHandedOutAgain_whenItsLeaseIsRegained() throws Exception {
+        sidecar.deliver("b", 1);
+        build(sidecar.consumer());
+        run(record -> release.await());
+        untilHandled("1");
+        sidecar.stream.leaseLost();
+        sidecar.stream.recordOfEpoch(2, "c", 1);
+        sidecar.stream.recordOfEpoch(2, "c", 2);
+        untilReceived();
+        release.countDown();
+        untilSettled("ack", "ack_id", "c-2");
+        assertEquals(List.of("1", "2"), handled);
+        assertTrue(settled("ack", "ack_id").contains("c-1"));
+        assertNoneFailed();
+    }
+
+    /** Only a record that the app has begun settles its redelivery. */
+    @Test
+    void record_thatWaits_isHandedOutByEachDelivery() throws Exception {
+        sidecar.deliver("b", 1, 2);
+        build(sidecar.consumer());
+        run(record -> {
+            if (number(record).equals("1"))
+                release.await();
+        });
+        untilHandled("1");
+        redeliver("c", 2);
+        untilReceived();
+        release.countDown();
+        untilSettled("ack", "ack_id", "c-2");
+        assertEquals(List.of("1", "2", "2"), handled);
+    }
+
+    @ParameterizedTest
+    @EnumSource(names = {"ACK", "DROP", "DEAD_LETTER"})
+    void outcome_withoutAnAnswer_settlesTheRedelivery(Outcome outcome) throws Exception {
+        sidecar.settleAnswer = request -> request.body().contains("b-1")
+                ? ScriptedSidecar.problem(503, "unavailable", "") : ScriptedSidecar.OK;
+        sidecar.deliver("b", 1);
+        build(sidecar.consumer());
+        run(record -> {
+            if (outcome == Outcome.DROP)
+                record.drop();
+            if (outcome == Outcome.DEAD_LETTER)
+                record.deadLetter("asked");
+        });
+        untilSettled(outcome.word, "ack_id", "b-1");
+        redeliver("c", 1, 2);
+        untilHandled("1", "2");
+        sidecar.settleAnswer = request -> ScriptedSidecar.OK;
+        untilSettled(outcome.word, "ack_id", "c-1");
+    }
+
+    @Test
+    void acknowledgement_thatIsNotSent_settlesTheRedelivery() throws Exception {
+        sidecar.deliver("b", 1);
+        build(sidecar.consumer().ackInterval(Duration.ofSeconds(60)));
+        run(record -> { });
+        untilHandled("1");
+        redeliver("c", 1, 2);
+        untilHandled("1", "2");
+        consumer.close();
+        assertEquals(List.of("c-1", "c-2"), settled("ack", "ack_id"));
+        assertEquals(List.of(), settled("ack", "batch_id"));
+    }
+
+    /** Retries record 1 while a request waits for its answer. Record 1 is redelivered before the retry is sent. */
+    private Iterator<Batch> retryBeforeItIsSent(String answerToTheRetry) throws Exception {
+        repeat("drop", ScriptedSidecar.OK);
+        Function<ScriptedSidecar.Request, String> others = sidecar.settleAnswer;
+        sidecar.settleAnswer = request -> request.has("retry") ? answerToTheRetry : others.apply(request);
+        sidecar.deliver("b", 1, 2);
+        Iterator<Batch> batches = batches(2);
+        Batch first = batches.next();
+        first.records().get(1).drop();
+        untilSettled("drop", "ack_id", "b-2");
+        first.records().get(0).retry();
+        redeliver("c", 1);
+        untilReceived();
+        answer.countDown();
+        untilRetried(1);
+        return batches;
+    }
+
+    @Test
+    void retry_thatIsNotSent_retriesTheRedelivery() throws Exception {
+        Iterator<Batch> batches = retryBeforeItIsSent(ScriptedSidecar.OK);
+        barrierOfTheRetry();
+        redeliver("d", 1, 3);
+        assertEquals(List.of("1", "3"), batches.next().records().stream().map(ConsumerFixture::number).toList());
+        assertEquals(List.of("c-1"), settled("retry", "ack_id"));
+    }
+
+    @Test
+    void retry_ofTheRedelivery_thatIsRefused_holdsNothingBack() throws Exception {
+        Iterator<Batch> batches = retryBeforeItIsSent(ScriptedSidecar.refused("c-1", "EXPIRED"));
+        redeliver("d", 3, 4);
+        assertEquals(List.of("3", "4"), batches.next().records().stream().map(ConsumerFixture::number).toList());
+    }
+
+    @Test
+    void record_retriedAfterItsRedelivery_isHandedOutAgain() throws Exception {
+        sidecar.deliver("b", 1);
+        Iterator<Batch> batches = batches(1);
+        Batch first = batches.next();
+        redeliver("c", 1);
+        untilReceived();
+        first.retry();
+        untilSettled("retry", "ack_id", "c-1");
+        barrierOfTheRetry();
+        sidecar.stream.record("d", 1, "k", 3);
+        assertEquals(3, batches.next().records().get(0).attempt());
+    }
+
+    @Test
+    void batch_ofWhichTheAppHasARecord_isNotAcknowledgedWhole() throws Exception {
+        sidecar.deliver("b", 1, 2);
+        List<SidecarRecord> records = batches(2).next().records();
+        redeliver("c", 2);
+        redeliver("d", 3);
+        untilReceived();
+        records.get(0).ack();
+        untilSettled("ack", "ack_id", "b-1");
+        records.get(1).ack();
+        untilSettled("ack", "batch_id", "c");
+        assertEquals(List.of("c"), settled("ack", "batch_id"));
+    }
+
+    @Test
+    void batch_withAnEventBetweenItsRecords_isNotAcknowledgedBeforeTheLastOne() throws Exception {
+        sidecar.deliver("b", 1);
+        build(sidecar.consumer());
+        run(record -> {
+            if (number(record).equals("2"))
+                release.await();
+        });
+        untilHandled("1");
+        sidecar.stream.barrier("1");
+        sidecar.stream.record("b", 2, "k", 1);
+        sidecar.stream.record("c", 3, "k", 1);
+        untilHandled("1", "2");
+        untilSettled("ack", "ack_id", "b-1");
+        assertEquals(List.of(), settled("ack", "batch_id"));
+        release.countDown();
+        untilSettled("ack", "ack_id", "c-3");
+        Eventually.until("all of the batch is acknowledged",
+                () -> settled("ack", "batch_id").contains("b") || settled("ack", "ack_id").contains("b-2"));
+    }
+}
