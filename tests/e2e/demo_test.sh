@@ -37,17 +37,19 @@ check "it says that nothing came back" grep -q ', 0 of them came back' "$work/de
 # A demo that cannot fail shows nothing.
 check "it fails with a binary that fails" bash -c "! deploy/demo /bin/false >'$work/fails.log' 2>&1"
 
-# Two ports in a row that nobody has, as `deploy/run` takes them.
+# Two ports in a row that nobody has, as `deploy/run` takes them; below those that the kernel gives to connections.
 PORT=$(python3 -c '
+import random
 import socket
 while True:
+    port = random.randrange(10000, 30000)
     with socket.socket() as one, socket.socket() as next_one:
-        one.bind(("127.0.0.1", 0))
         try:
-            next_one.bind(("127.0.0.1", one.getsockname()[1] + 1))
-        except (OSError, OverflowError):
+            one.bind(("127.0.0.1", port))
+            next_one.bind(("127.0.0.1", port + 1))
+        except OSError:
             continue
-        print(one.getsockname()[1])
+        print(port)
         break')
 export PORT RUN_DIR=$work/run
 # A background job ignores Ctrl-C unless told otherwise.
