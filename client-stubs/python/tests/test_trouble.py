@@ -197,7 +197,7 @@ def test_lost_connection_takes_the_records_that_wait(server):
 def test_outcome_of_a_running_handler_settles_the_redelivery(server):
     server.streams.put([SESSION, record_line(1)])
     server.streams.put([SESSION, record_line(1, attempt=2, batch="b2"), record_line(2, attempt=1, batch="b2")])
-    with consumer_of(server) as consumer:
+    with consumer_of(server, ack_interval=30) as consumer:  # Nothing is sent before the redelivery.
         records = iter(consumer)
         first = next(records)
         server.say(None)
