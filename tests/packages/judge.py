@@ -215,10 +215,10 @@ def play(folder, language, way):
     repeats = judge.verdict()
     if way in ("each", "batches"):
         check(judge.lives["break"] + judge.lives["raise"] >= 1, "no loop was left")
+    wait_until(lambda: all(shard["in_flight"] == 0 and shard["watermark_gap"] == 0 for shard in ask("GET", "/v1/shards")["shards"]),
+               20, "nothing is in flight, and dead letters are durable")
     check_equal(sorted(json.loads(base64.b64decode(letter["data"]))["n"] for letter in letters_of(ask)),
                 [record.number for record in records if record.expected == "dead_letter"], "dead letters")
-    wait_until(lambda: all(shard["in_flight"] == 0 and shard["watermark_gap"] == 0 for shard in ask("GET", "/v1/shards")["shards"]),
-               20, "nothing is in flight")
     sidecar.stop()
     print(f"       {language} by {way}: {repeats} repeated, {dict(judge.lives)}", flush=True)
 
