@@ -266,11 +266,12 @@ static bool read_next(struct reader *reader)
 
 bool ks_json_is_value(ks_view text)
 {
-    struct reader reader = {.at = text.data, .end = text.data + text.size};
+    struct reader reader = {.at = text.data};
 
     static_assert(KS_DATA_DEPTH_MAX <= 64, "A bit a level.");
     if (text.size == 0 || !ks_view_is_utf8(text))
         return false;
+    reader.end = text.data + text.size;
     skip_space(&reader);
     if (!read_value(&reader))
         return false;
