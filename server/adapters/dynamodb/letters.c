@@ -59,8 +59,8 @@ struct ask {
     struct ks_letter_place place; /* Of the letter; of a list: behind it the next page begins. */
     ks_instant deadline;
     struct sent *sent;              /* One for each letter of a write, else one. */
-    uint32_t open;                  /* Of them. */
-    bool directory;                 /* What is under way is about the directory. */
+    uint32_t open;                  /* Requests without an answer. */
+    bool directory;                 /* The request is to the directory. */
     int64_t expires_s;              /* Of the shard in the directory. */
     uint32_t damaged;               /* Items that a list passed over. */
     bool waiting;                   /* For the table; else the timer is about the answer. */
@@ -426,7 +426,7 @@ static void read_page(struct ask *ask, const struct ks_json *page)
         if (!take_item(ask, ks_json_item(items, at))) {
             if (ask->answer.more || ask->answer.outcome != KS_DONE)
                 return;
-            send_next_shard(ask); /* Behind an item of somebody else nothing can be named. */
+            send_next_shard(ask); /* The key of this item can begin no page. */
             return;
         }
     if (ks_json_member(page, "LastEvaluatedKey") != NULL && ks_json_count(items) > 0)
