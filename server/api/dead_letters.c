@@ -33,8 +33,9 @@ static struct ks_dead_letters *store_of(struct ks_exchange *exchange)
     struct ks_dead_letters *store = ks_switchboard_letters(exchange->subscription->board);
 
     if (store == NULL)
-        ks_exchange_problem(exchange, KS_PROBLEM_FAILED_PRECONDITION,
-                            "there are no dead letters: give --dead-letters, or --state-dir");
+        ks_exchange_problem(
+            exchange, KS_PROBLEM_FAILED_PRECONDITION,
+            "there is no place for dead letters: set --dead-letters or --state-dir");
     return store;
 }
 

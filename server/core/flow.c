@@ -77,7 +77,7 @@ static void adapt(const struct ks_core *core, struct ks_lease *lease, const stru
         lease->appetite /= 2;
 }
 
-/* What the subscription does not want is settled as it comes. After a final write the watermark does not move. */
+/* Settles the records that the filter excludes. Not called after the final write, which fixed the watermark. */
 static void pass_over(struct ks_core *core, struct ks_lease *lease, const bool *filtered,
                       uint32_t count, struct ks_effects *effects)
 {

@@ -197,7 +197,7 @@ static ks_err open_cpu(struct ks_room *room)
                        &room->cpu);
 }
 
-/* In the lease table, if that is ours; in that of others there are no rows but theirs. */
+/* Native: the lease table. Other dialects: a table of its own, since their tables may hold only their own rows. */
 static ks_err open_letters_table(struct ks_room *room, struct ks_detail *detail)
 {
     const bool ours = fleet_of(room->options)->protocol == KS_PROTOCOL_NATIVE;

@@ -139,10 +139,10 @@ struct ks_switchboard {
     uint32_t *sizes;               /* KS_READ_RECORDS_MAX */
     uint8_t *hashes;               /* Likewise: of the partition keys. */
     uint32_t *stale_s;             /* Likewise: when they are too old to fail. */
-    bool *filtered;                /* Likewise: the filter passes them over. NULL: there is none. */
+    bool *filtered;                /* Likewise: the filter excludes the record. NULL: no filter. */
     struct ks_board_letters *letters;
     struct ks_board_redrives *redrives;
-    struct ks_board_upkeep *upkeep; /* NULL: letters are no pointers. */
+    struct ks_board_upkeep *upkeep; /* NULL: the store keeps whole records, not pointers. */
 
     /* Sessions. */
     struct ks_board_session *sessions; /* core.sessions_max */

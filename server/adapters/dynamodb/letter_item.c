@@ -46,7 +46,7 @@ static const char *const causes[KS_CAUSES] = {
 
 /* ---- Places ---- */
 
-/* The last part of `text` behind a dot, and in `text` what stands before it. False: there is no dot. */
+/* Splits `text` at its last dot: `ret_part` follows the dot, `text` precedes it. False: there is no dot. */
 static bool cut_last(ks_view *text, ks_view *ret_part)
 {
     for (size_t at = text->size; at > 0; at--) {
@@ -178,7 +178,7 @@ static void put_key(struct ks_writer *json, const struct ks_letter_place *place)
     ks_writer_close(json, '}');
 }
 
-/* What an UpdateItem does with one attribute. */
+/* How an UpdateItem changes one attribute. */
 enum change { LEAVE, SET, REMOVE };
 
 static ks_err put_clause(struct ks_bytes *text, const enum change *changes, enum change clause)
@@ -308,7 +308,7 @@ ks_err ks_letter_put_find(struct ks_bytes *body, const char *table,
     return end(&json);
 }
 
-/* What a Query has in common: of the partition, behind `k` if that is not empty. */
+/* The members that both Queries have. They read one partition, only keys greater than `k` unless that is empty. */
 static void put_query(struct ks_writer *json, const char *k, uint32_t most)
 {
     ks_writer_pair(json, "KeyConditionExpression",
@@ -421,7 +421,7 @@ static int64_t number_of(const struct ks_json *item, enum attribute attribute, i
     return number < 0 ? 0 : number > most ? most : number;
 }
 
-/* Bytes of a B behind those of `bytes`, which does not move for them. False: they are no base64. */
+/* Appends the decoded bytes of a B to `bytes`, which has room for them. False: the text is not base64. */
 static bool decode(const struct ks_json *value, struct ks_bytes *bytes, ks_view *ret_view)
 {
     ks_view text = KS_VIEW("");

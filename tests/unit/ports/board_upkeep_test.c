@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ports/board.h"
 
+#include "core/state.h"
+
 #include <stdio.h>
 
 #include "ks_test.h"
@@ -213,12 +215,24 @@ TEST(all_pages_are_looked_at)
     end();
 }
 
-TEST(only_the_leader_looks)
+TEST(only_the_leader_looks_and_in_a_fleet_without_one_everybody)
 {
     begin();
-    stage.board->config.core.protocol = KS_PROTOCOL_NATIVE;
-    stage.board->described = false;
     add(NULL, HOUR_MS);
+    stage.board->core->fleet.leads = false;
+    ks_board_upkeep_now(stage.board);
+    EXPECT_EQ_U64(fake.lists, 0);
+    stage.board->config.core.protocol = KS_PROTOCOL_GO_KCL;
+    ks_board_upkeep_now(stage.board);
+    EXPECT_EQ_U64(fake.lists, 1);
+    end();
+}
+
+TEST(nothing_is_looked_for_before_the_stream_was_reached)
+{
+    begin();
+    add(NULL, HOUR_MS);
+    stage.board->described = false;
     ks_board_upkeep_now(stage.board);
     EXPECT_EQ_U64(fake.lists, 0);
     stage.board->described = true;
