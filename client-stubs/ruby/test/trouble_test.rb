@@ -117,6 +117,16 @@ class TroubleTest < ScriptedTestCase
     assert_equal [1, 2], numbers(batches.next)
   end
 
+  def test_batch_is_handed_out_after_its_wait_if_threads_change_slowly
+    @server.stream(SESSION, record(1))
+    slow = consumer
+    slow.instance_variable_get(:@worker).instance_variable_get(:@waker).define_singleton_method(:call) do
+      super()
+      sleep 0.1
+    end
+    assert_equal [1], numbers(slow.each_batch(max_records: 500, max_wait: 0.3).next)
+  end
+
   def test_enumerator_with_several_handlers_is_refused
     error = assert_raises(ArgumentError) { consumer.each(concurrency: 2) }
     assert_match "concurrency of 1", error.message

@@ -144,21 +144,19 @@ module KinesisSidecar
       records = []
       due = nil
       @flow.each do |record|
-        due = tick_after(max_wait) if record && records.empty?
+        due ||= now + max_wait if record
         records << record if record
-        next unless records.size >= max_records || (!record && due && now >= due)
+        unless records.size >= max_records || (!record && due && now >= due)
+          # A tick that comes too early is the one of an earlier batch, and may have taken the place of this one's.
+          @worker.tick_at(due) if due && (!record || records.size == 1)
+          next
+        end
 
         batch = Batch.new(records)
         records = []
         due = nil
         yield batch
       end
-    end
-
-    # @return [Float] the time of the tick
-    def tick_after(seconds)
-      @worker.tick_after(seconds)
-      now + seconds
     end
 
     def now

@@ -46,9 +46,9 @@ module KinesisSidecar
         @inbox.stopped?
       end
 
-      # Has `take` return without a record after some seconds.
-      def tick_after(seconds)
-        @inbox.tick_at = clock + seconds
+      # Has `take` return without a record at an instant.
+      def tick_at(instant)
+        @inbox.tick_at = instant
         @waker.call
       end
 
