@@ -21,10 +21,12 @@ enum {
     /* What the ack_ids of a run share: all before the number. Whole groups of base64, and whole words of the MAC. */
     SHARED_BYTES = HEAD_BYTES + 4 + EPOCH_BITS / 8 + ASSIGNMENT_BYTES,
     SHARED_CHARACTERS = SHARED_BYTES / 3 * 4,
-    SHARED_WORDS = SHARED_BYTES / 8
+    SHARED_WORDS = SHARED_BYTES / 8,
+    REST_BYTES = SHARED_BYTES % 8
 };
 
 _Static_assert((ACK_BYTES * 4 + 2) / 3 == KS_ACK_ID_SIZE, "the promised length");
+_Static_assert(REST_BYTES + NUMBER_BITS / 8 == 9, "a word and a byte of the MAC");
 _Static_assert((BATCH_BYTES_MAX * 4 + 2) / 3 == KS_BATCH_ID_MAX, "the promised length");
 
 static inline uint64_t turned(uint64_t value, unsigned bits)
@@ -146,7 +148,7 @@ void ks_ack_stamp_init(struct ks_ack_stamp *stamp, const struct ks_ack_key *key,
     for (size_t i = 0; i < SHARED_WORDS; i++)
         sip_word(&sip, little_endian(bytes + 8 * i, 8));
     stamp->sip = sip;
-    memcpy(stamp->rest, bytes + 8 * SHARED_WORDS, sizeof stamp->rest);
+    stamp->rest = little_endian(bytes + 8 * SHARED_WORDS, REST_BYTES);
     size = ks_base64url_encode(ks_view_of(bytes, SHARED_BYTES), text);
     assert(size == SHARED_CHARACTERS);
     memcpy(stamp->text, text, SHARED_CHARACTERS);
@@ -165,19 +167,19 @@ static inline char *put_group(char *at, uint32_t group)
     return at + 4;
 }
 
+/* Once a record: no loop over its bytes. */
 void ks_ack_id_write(const struct ks_ack_stamp *stamp, ks_number number,
                      char buffer[KS_ACK_ID_SIZE])
 {
-    uint8_t own[8 + 1]; /* The rest of what is shared, then the number. */
     struct ks_ack_sip sip = stamp->sip;
+    uint64_t turned_number = __builtin_bswap64(number << (64 - NUMBER_BITS));
     char last[4];
     uint64_t mac;
     char *at = buffer;
 
-    memcpy(own, stamp->rest, sizeof stamp->rest);
-    (void)put(own + sizeof stamp->rest, number, NUMBER_BITS / 8);
-    sip_word(&sip, little_endian(own, 8));
-    mac = sip_end(&sip, (uint64_t)(ACK_BYTES - MAC_BYTES) << 56 | own[8]);
+    /* The rest of what is shared, then the number: one word and one byte. */
+    sip_word(&sip, stamp->rest | turned_number << (8 * REST_BYTES));
+    mac = sip_end(&sip, (uint64_t)(ACK_BYTES - MAC_BYTES) << 56 | (number & 0xFF));
     memcpy(at, stamp->text, SHARED_CHARACTERS);
     at += SHARED_CHARACTERS;
     at = put_group(at, (uint32_t)(number >> 24));

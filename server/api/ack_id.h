@@ -69,7 +69,7 @@ struct ks_ack_sip {
 
 struct ks_ack_stamp {
     struct ks_ack_sip sip; /* The MAC after the whole words that all share. */
-    uint8_t rest[3];       /* Of what they share, the bytes behind these words. */
+    uint64_t rest;         /* Of what they share, the bytes behind these words, little-endian. */
     char text[36];         /* The bytes that all ids of the run begin with, as base64url. */
 };
 
