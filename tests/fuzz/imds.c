@@ -7,6 +7,7 @@
 
 #include "aws/credentials/provider.h"
 #include "aws/http.h"
+#include "aws/retry.h"
 #include "base/budget.h"
 #include "base/prng.h"
 
@@ -70,6 +71,29 @@ void ks_http_cancel(struct ks_http_call *of)
     of->open = false;
 }
 
+/* --- Retries, without their waits --- */
+
+void ks_retry_bucket_init(struct ks_retry_bucket *bucket)
+{
+    *bucket = (struct ks_retry_bucket){KS_RETRY_TOKENS_MAX};
+}
+
+bool ks_retry_again(struct ks_retry *retry, struct ks_retry_bucket *bucket, struct ks_prng *prng,
+                    const struct ks_retry_limits *limits, const struct ks_retry_failure *failure,
+                    ks_span *ret_wait)
+{
+    (void)bucket;
+    (void)prng;
+    *ret_wait = ks_span_ms(0);
+    return ks_err_class(failure->err) == KS_CLASS_RETRY && ++retry->retries < limits->attempts_max;
+}
+
+void ks_retry_succeeded(const struct ks_retry *retry, struct ks_retry_bucket *bucket)
+{
+    (void)retry;
+    (void)bucket;
+}
+
 /* --- Who asks --- */
 
 static void on_fetched(void *arg, struct ks_provider *provider)
@@ -92,9 +116,8 @@ static void ask_keys(const struct ks_provider_setup *setup)
     provider->fetched = on_fetched;
     provider->arg = &fetched;
     provider->vtable->fetch(provider);
-    /* An answer that may pass is asked for again within a second: nobody waits for that. */
-    for (int turn = 0; turn < 20 && !fetched; turn++)
-        ks_loop_turn(loop, ks_span_ms(turn == 0 ? 1000 : 0));
+    while (!fetched)
+        ks_loop_turn(loop, ks_span_ms(1000));
     provider->vtable->close(provider);
 }
 
