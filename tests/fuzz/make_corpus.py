@@ -59,6 +59,25 @@ def lease_rows():
     write("lease_rows", "left_out", json.dumps({"Responses": {"app": []}, "UnprocessedKeys": {"app": {"Keys": [key]}}}))
 
 
+def letter_items():
+    def item(shard, k, **others):
+        key = {"p": {"S": f"letters#{shard}"}, "k": {"S": k}}
+        return key | {name: {kind: str(value) if kind == "N" else value} for name, (kind, value) in others.items()}
+
+    times = {"arrived": ("N", SECONDS * 1000), "first_died": ("N", SECONDS * 1000 + 1), "died": ("N", SECONDS * 1000 + 2),
+             "expires": ("N", SECONDS + 86400)}
+    pointer = dict(times, stream=("S", "demo"), key=("S", "k"), attempts=("N", 3), cause=("S", "attempts"), reason=("S", "why"))
+    kept = dict(pointer, data=("B", "aGVsbG8="), reason=("B", "/w=="), key=("B", "/w=="))
+    damaged = dict(pointer, data=("S", "aGk="), died=("N", 2 ** 70), reason=("S", "w" * 2000))
+    sub = dict(pointer, sub=("N", 4))
+    shard = "shardId-000000000000"
+    for name, items in (("pointers", [item(shard, "40", **pointer), item(shard, "41.4", **sub)]), ("kept", [item(shard, "42", **kept)]),
+                        ("damaged", [item(shard, "043", **damaged), item("", "", **pointer), {"p": {"S": "letters"}}]),
+                        ("directory", [{"p": {"S": "letters"}, "k": {"S": shard}, "expires": {"N": str(SECONDS)}}])):
+        write("letter_items", name, json.dumps({"Items": items}))
+    write("letter_items", "several", " " + json.dumps({"Items": [item(f"demo/{shard}", "40", **pointer)]}))
+
+
 def rpc_head():
     """The first byte: 1 = GET, 2 = HTTP/2, then the kind of the method in fours."""
     write("rpc_head", "connect", b"\x00application/json\nconnect-protocol-version: 1\nconnect-timeout-ms: 5000\naccept-encoding: gzip")
@@ -362,6 +381,7 @@ if __name__ == "__main__":
     codec()
     response_head()
     lease_rows()
+    letter_items()
     convert()
     fleet()
     rpc_head()

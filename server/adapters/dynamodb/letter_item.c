@@ -472,12 +472,20 @@ static enum ks_cause cause_of(ks_view word)
     return KS_CAUSE_ASKED;
 }
 
+static bool skip(ks_view *text, const char *prefix)
+{
+    const size_t size = strlen(prefix);
+
+    if (!ks_view_starts(*text, ks_view_text(prefix)))
+        return false;
+    *text = ks_view_of(text->data + size, text->size - size);
+    return true;
+}
+
 /* The id out of the key, behind those of `bytes`, and the parts of it. False: it is the key of no letter of ours. */
 static bool read_key(const struct ks_json *item, const char *stream, struct ks_bytes *bytes,
                      struct ks_letter *letter)
 {
-    const size_t head = sizeof(DIRECTORY);
-    const size_t stream_size = stream == NULL ? 0 : strlen(stream) + 1;
     struct ks_letter_place place;
     ks_view sub;
     ks_view p;
@@ -485,10 +493,8 @@ static bool read_key(const struct ks_json *item, const char *stream, struct ks_b
 
     if (!ks_ok(ks_json_text(ks_json_member(ks_json_member(item, "p"), "S"), &p)) ||
         !ks_ok(ks_json_text(ks_json_member(ks_json_member(item, "k"), "S"), &k)) ||
-        p.size <= head + stream_size || !ks_view_starts(p, KS_VIEW(DIRECTORY "#")))
-        return false;
-    p = ks_view_of(p.data + head + stream_size, p.size - head - stream_size);
-    if (p.size > KS_SHARD_ID_MAX || k.size > KS_LETTER_PLACE_MAX ||
+        !skip(&p, DIRECTORY "#") || (stream != NULL && (!skip(&p, stream) || !skip(&p, "/"))) ||
+        p.size > KS_SHARD_ID_MAX || k.size > KS_LETTER_PLACE_MAX ||
         !ks_ok(ks_bytes_format(bytes, "%.*s.%.*s", (int)p.size, (const char *)p.data, (int)k.size,
                                (const char *)k.data)))
         return false;
@@ -517,7 +523,7 @@ const char *ks_letter_read(const struct ks_json *item, const char *stream, struc
         .pointer = !is_there_at_all(item, DATA),
     };
     if (!read_key(item, stream, bytes, ret_letter)) {
-        ret_letter->id = KS_VIEW("");
+        ret_letter->id = ret_letter->shard_id = ret_letter->sequence = KS_VIEW("");
         return "k";
     }
     if (!read_bytes(item, KEY, bytes, &ret_letter->partition_key))

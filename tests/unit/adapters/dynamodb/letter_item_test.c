@@ -184,7 +184,7 @@ static struct ks_json *document;
 static struct ks_bytes bytes;
 
 /* Reads an item; the damage that was found, or "". */
-static const char *read_item(const char *json, struct ks_letter *ret_letter)
+static const char *read_item_of(const char *stream, const char *json, struct ks_letter *ret_letter)
 {
     const char *damage;
 
@@ -194,8 +194,13 @@ static const char *read_item(const char *json, struct ks_letter *ret_letter)
     ks_bytes_free(&bytes);
     ks_bytes_init(&bytes, 1 << 20);
     EXPECT_OK(ks_bytes_reserve(&bytes, ks_letter_item_bytes(document)));
-    damage = ks_letter_read(document, NULL, &bytes, ret_letter);
+    damage = ks_letter_read(document, stream, &bytes, ret_letter);
     return damage == NULL ? "" : damage;
+}
+
+static const char *read_item(const char *json, struct ks_letter *ret_letter)
+{
+    return read_item_of(NULL, json, ret_letter);
 }
 
 static void end(void)
@@ -264,6 +269,27 @@ TEST(what_no_letter_of_ours_has_is_named)
 
     for (size_t at = 0; at < sizeof items / sizeof items[0]; at++)
         EXPECT_STR(read_item(items[at].json, &read), items[at].damage);
+    end();
+}
+
+/* The streams "demo" and "demo/a" may share a table, and no character is cut in two. */
+TEST(an_item_of_another_stream_is_no_letter)
+{
+    static const struct {
+        const char *shard, *damage;
+    } items[] = {{"demo/" SHARD, ""},         {SHARD, "k"},           {"demo" SHARD, "k"},
+                 {"demo\xd1\x8c" SHARD, "k"}, {"orders/" SHARD, "k"}, {"demo/", "k"}};
+    struct ks_letter read;
+    char json[256];
+
+    for (size_t at = 0; at < sizeof items / sizeof items[0]; at++) {
+        (void)snprintf(
+            json, sizeof json,
+            "{\"p\":{\"S\":\"letters#%s\"},\"k\":{\"S\":\"42.0\"},\"stream\":{\"S\":\"demo\"}}",
+            items[at].shard);
+        EXPECT_STR(read_item_of("demo", json, &read), items[at].damage);
+        EXPECT_EQ_U64(read.shard_id.size, items[at].damage[0] == '\0' ? strlen(SHARD) : 0);
+    }
     end();
 }
 
