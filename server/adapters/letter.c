@@ -53,6 +53,8 @@ const char *ks_letter_clean(struct ks_letter *letter)
     judge(letter->partition_key.size <= KS_PARTITION_KEY_MAX, &letter->partition_key, "key",
           &first);
     judge(letter->data.size <= KS_RECORD_BYTES_MAX, &letter->data, "data", &first);
+    judge(letter->claim.size <= KS_LETTER_CLAIM_MAX && ks_view_is_unicode(letter->claim),
+          &letter->claim, "claim", &first);
     judge(letter->reason.size <= KS_LETTER_REASON_MAX && ks_view_is_unicode(letter->reason),
           &letter->reason, "reason", &first);
     return first;
@@ -87,7 +89,7 @@ static ks_view *view_of(struct ks_letter *letter, uint32_t index)
 {
     ks_view *const views[] = {&letter->id,       &letter->stream,        &letter->shard_id,
                               &letter->sequence, &letter->partition_key, &letter->data,
-                              &letter->reason};
+                              &letter->reason,   &letter->claim};
 
     return index < sizeof views / sizeof views[0] ? views[index] : NULL;
 }

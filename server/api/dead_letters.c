@@ -91,6 +91,12 @@ static bool fill_text(struct ks_arena *arena, ks_view text, char **ret_text)
     return *ret_text != NULL;
 }
 
+/* A claim is "worker#number" (ports/dead_letters.h). */
+static ks_view worker_of(ks_view claim)
+{
+    return ks_view_cut(&claim, '#');
+}
+
 static bool fill_row(const struct ks_exchange *exchange, struct ks_arena *arena,
                      const struct ks_letter *letter, KinesisSidecar__V1__DeadLetter *row)
 {
@@ -103,7 +109,8 @@ static bool fill_row(const struct ks_exchange *exchange, struct ks_arena *arena,
     row->first_died_at = letter->first_died_ms;
     row->in_stream = letter->pointer;
     row->expires_at = letter->expires_ms;
-    row->redriven = ks_switchboard_is_redriven(exchange->subscription->board, letter->id);
+    row->redriven = letter->claim.size > 0 ||
+                    ks_switchboard_is_redriven(exchange->subscription->board, letter->id);
     row->data.len = letter->data.size;
     row->data.data = (uint8_t *)(uintptr_t)letter->data.data;
     return fill_text(arena, letter->id, &row->id) &&
@@ -111,7 +118,8 @@ static bool fill_row(const struct ks_exchange *exchange, struct ks_arena *arena,
            fill_text(arena, letter->shard_id, &row->shard_id) &&
            fill_text(arena, letter->sequence, &row->sequence_number) &&
            fill_text(arena, letter->partition_key, &row->partition_key) &&
-           fill_text(arena, letter->reason, &row->reason);
+           fill_text(arena, letter->reason, &row->reason) &&
+           fill_text(arena, worker_of(letter->claim), &row->redriven_by);
 }
 
 static bool fill_page(const struct ks_exchange *exchange, struct ks_arena *arena,
@@ -222,7 +230,7 @@ void ks_handle_dead_letter_discard(struct ks_exchange *exchange)
     struct call *call = store == NULL ? NULL : begin_named(exchange);
 
     if (call != NULL)
-        store->vtable->remove(store, ks_view_text(call->id), discarded, call);
+        store->vtable->remove(store, ks_view_text(call->id), KS_VIEW(""), discarded, call);
 }
 
 /* ---- Redrive ---- */
@@ -236,7 +244,8 @@ static void refuse(struct ks_exchange *exchange, ks_err err, const char *detail)
                             "its record has left the stream, and only a pointer to it was kept; "
                             "discard it");
     else if (ks_err_is(err, KS_ERR_CONDITION))
-        ks_exchange_problem(exchange, KS_PROBLEM_REDRIVEN, "it is being delivered again");
+        ks_exchange_problem(exchange, KS_PROBLEM_REDRIVEN, "it is being delivered again%s%s",
+                            detail[0] == '\0' ? "" : ": ", detail);
     else if (ks_err_is(err, KS_ERR_BUSY))
         ks_exchange_problem(exchange, KS_PROBLEM_UNAVAILABLE,
                             "draining: nothing more is delivered");

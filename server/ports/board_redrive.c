@@ -2,11 +2,13 @@
 /* Dead letters that are delivered again: their records in memory, and what the store is told (core/redrive.h). */
 #include "ports/board.h"
 
+#include "base/codec.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "ports/fetch.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,6 +19,10 @@ enum { SHARE_DIVISOR = 8 };
 struct ks_board_redrive {
     bool used;
     char id[KS_LETTER_ID_MAX + 1];
+    char claim[KS_LETTER_CLAIM_MAX +
+               1];  /* What other workers see on the letter; "": there is no claim. */
+    bool discarded; /* Before it began. */
+    bool begun;     /* The core has it. */
     ks_redrive_answered *answered; /* Whoever ordered it; NULL: was told. */
     void *arg;
     struct ks_switchboard *board;
@@ -24,8 +30,8 @@ struct ks_board_redrive {
         pointer; /* What was found of a letter whose record is in the stream; its views are of .. */
     struct ks_block *names; /* .. this. */
     struct ks_fetch *fetch; /* Reads the record. */
-    /* Once it was found. */
-    struct ks_block *block; /* NULL: it is looked for. */
+    /* Once the record is there. */
+    struct ks_block *block;
     struct ks_letter
         letter; /* Its views are of the block; `shard_id` and `stream` end with a NUL there. */
     struct ks_record record;
@@ -35,14 +41,23 @@ struct ks_board_redrive {
 struct ks_board_redrives {
     struct ks_board_redrive items[KS_REDRIVES_MAX];
     ks_number next;
-    size_t bytes; /* Of all blocks. */
-    bool failing; /* And that was told. */
+    size_t bytes;    /* Of all blocks. */
+    bool failing;    /* And that was told. */
+    uint64_t claims; /* Made so far. */
+    struct ks_switchboard *board;
+    struct ks_timer renewal; /* Of the claims, while there are some. */
 };
+
+static void renew_claims(struct ks_timer *timer);
 
 ks_err ks_board_redrives_new(struct ks_switchboard *board)
 {
     board->redrives = ks_alloc(sizeof *board->redrives);
-    return board->redrives == NULL ? KS_FAIL(NO_MEMORY) : KS_OK;
+    if (board->redrives == NULL)
+        return KS_FAIL(NO_MEMORY);
+    board->redrives->board = board;
+    board->redrives->renewal.due = renew_claims;
+    return KS_OK;
 }
 
 static struct ks_board_redrive *find_id(const struct ks_switchboard *board, ks_view id)
@@ -61,7 +76,7 @@ static struct ks_board_redrive *find_number(const struct ks_switchboard *board, 
     for (uint32_t i = 0; i < KS_REDRIVES_MAX; i++) {
         struct ks_board_redrive *redrive = &board->redrives->items[i];
 
-        if (redrive->used && redrive->block != NULL && redrive->number == number)
+        if (redrive->begun && redrive->number == number)
             return redrive;
     }
     return NULL;
@@ -79,6 +94,7 @@ static void forget(struct ks_switchboard *board, struct ks_board_redrive *redriv
 
 void ks_board_redrives_clear(struct ks_switchboard *board)
 {
+    ks_loop_timer_clear(board->config.loop, &board->redrives->renewal);
     for (uint32_t i = 0; i < KS_REDRIVES_MAX; i++)
         forget(board, &board->redrives->items[i]);
 }
@@ -130,6 +146,7 @@ static ks_err keep_letter(struct ks_switchboard *board, struct ks_board_redrive 
     KS_TRY(copy_letter(board, letter, &redrive->letter, &redrive->block));
     redrives->bytes += redrive->block->capacity;
     redrive->letter.id = ks_view_text(redrive->id);
+    redrive->letter.claim = ks_view_text(redrive->claim);
     redrive->record = (struct ks_record){.data = redrive->letter.data,
                                          .partition_key = redrive->letter.partition_key,
                                          .sequence = redrive->letter.sequence,
@@ -194,6 +211,7 @@ static void begin(struct ks_switchboard *board, struct ks_board_redrive *redrive
     struct ks_event event = {.kind = KS_EVENT_REDRIVE};
 
     redrive->number = board->redrives->next++;
+    redrive->begun = true;
     event.redrive.number = redrive->number;
     event.redrive.shard = KS_SHARD_NONE;
     (void)ks_names_find(&board->rows.shards, letter->shard_id, &event.redrive.shard);
@@ -234,36 +252,157 @@ static void fetched(void *arg, ks_err err, const struct ks_record *record,
     decide(board, redrive, err, detail);
 }
 
-/* The record of a pointer is read from the stream. */
-static ks_err follow(struct ks_switchboard *board, struct ks_board_redrive *redrive,
-                     const struct ks_letter *letter)
+/* Nobody else delivers it. The record of a pointer is read from the stream first. */
+static void go_on(struct ks_switchboard *board, struct ks_board_redrive *redrive)
 {
+    const struct ks_letter *const pointer = &redrive->pointer;
+    const struct ks_detail none = {""};
+    ks_err err = KS_OK;
+
+    if (redrive->names != NULL)
+        err = ks_fetch_begin(board, pointer->shard_id, pointer->sequence, pointer->sub_sequence,
+                             fetched, redrive, &redrive->fetch);
+    if (redrive->fetch == NULL)
+        decide(board, redrive, err, &none);
+}
+
+/* ---- The claim ---- */
+
+static void renew_later(struct ks_board_redrives *redrives)
+{
+    struct ks_loop *const loop = redrives->board->config.loop;
+
+    ks_loop_timer_set(loop, &redrives->renewal,
+                      ks_instant_add(ks_loop_now(loop),
+                                     ks_span_ms(redrives->board->config.letters->claim_ms / 3)));
+}
+
+static void claimed(void *arg, const struct ks_letters_answer *said)
+{
+    struct ks_board_ask *ask = arg;
+    struct ks_switchboard *board = ks_board_of_ask(ask);
+    struct ks_board_redrive *redrive;
+    struct ks_detail detail = said->detail;
+
+    if (board != NULL) {
+        redrive = &board->redrives->items[ask->token];
+        if (redrive->discarded) {
+            decide(board, redrive, KS_FAIL(NOT_FOUND), &detail);
+        } else if (said->outcome == KS_DONE) {
+            renew_later(board->redrives);
+            go_on(board, redrive);
+        } else if (said->outcome == KS_REFUSED) {
+            ks_detail_set(&detail, "another worker has just claimed or removed it");
+            decide(board, redrive, KS_FAIL(CONDITION), &detail);
+        } else {
+            decide(board, redrive, KS_FAIL(DISK), &detail);
+        }
+    }
+    ks_free(ask);
+}
+
+/* Asks the store for the claim; of a store that is ours alone nothing is asked. */
+static void claim(struct ks_switchboard *board, struct ks_board_redrive *redrive,
+                  struct ks_board_ask *ask)
+{
+    struct ks_dead_letters *const store = board->config.letters;
+    struct ks_letter letter = {.id = ks_view_text(redrive->id)};
+
+    if (store->claim_ms == 0) {
+        go_on(board, redrive);
+        ks_free(ask);
+        return;
+    }
+    letter.claim = ks_view_text(redrive->claim);
+    store->vtable->claim(store, &letter, claimed, ask);
+}
+
+static void renewed(void *arg, const struct ks_letters_answer *said)
+{
+    struct ks_board_ask *ask = arg;
+    struct ks_switchboard *board = ks_board_of_ask(ask);
+    const struct ks_board_redrive *redrive = board == NULL ? NULL : find_number(board, ask->token);
+
+    if (redrive != NULL && said->outcome == KS_REFUSED) {
+        ks_warn("%sdead letter %s was claimed or removed by another worker: it is not delivered by "
+                "this one any more",
+                board->prefix, redrive->id);
+        ks_switchboard_discarded(board, ks_view_text(redrive->id));
+    }
+    ks_free(ask);
+}
+
+/* Every third of a claim's time: one answer may be lost. */
+static void renew_claims(struct ks_timer *timer)
+{
+    struct ks_board_redrives *const redrives =
+        KS_LIST_ENTRY(timer, struct ks_board_redrives, renewal);
+    struct ks_dead_letters *const store = redrives->board->config.letters;
+    bool some = false;
+
+    for (uint32_t i = 0; i < KS_REDRIVES_MAX; i++) {
+        const struct ks_board_redrive *const redrive = &redrives->items[i];
+        struct ks_board_ask *ask;
+
+        if (!redrive->begun || redrive->claim[0] == '\0')
+            continue;
+        some = true;
+        ask = ks_board_ask_new(redrives->board);
+        if (ask == NULL)
+            continue; /* The next one is in time. */
+        ask->token = redrive->number;
+        store->vtable->claim(store, &redrive->letter, renewed, ask);
+    }
+    if (some)
+        renew_later(redrives);
+}
+
+/* ---- What was found ---- */
+
+/* Copies what is needed of it. CONDITION: another worker delivers it. */
+static ks_err take(struct ks_switchboard *board, struct ks_board_redrive *redrive,
+                   const struct ks_letter *letter, struct ks_detail *detail)
+{
+    char until[KS_TIMESTAMP_SIZE];
+
+    if (letter->claim.size > 0) {
+        ks_timestamp_format(letter->claimed_until_ms, until);
+        ks_detail_set(detail, "%.*s does it; its claim lasts until %s", (int)letter->claim.size,
+                      (const char *)letter->claim.data, until);
+        return KS_FAIL(CONDITION);
+    }
     redrive->board = board;
-    KS_TRY(copy_letter(board, letter, &redrive->pointer, &redrive->names));
-    return ks_fetch_begin(board, letter->shard_id, letter->sequence, letter->sub_sequence, fetched,
-                          redrive, &redrive->fetch);
+    if (letter->pointer)
+        return copy_letter(board, letter, &redrive->pointer, &redrive->names);
+    return keep_letter(board, redrive, letter);
 }
 
 static void found(void *arg, const struct ks_letters_answer *said)
 {
     struct ks_board_ask *ask = arg;
     struct ks_switchboard *board = ks_board_of_ask(ask);
-    const bool is_pointer = said->outcome == KS_DONE && said->count > 0 && said->letters[0].pointer;
+    struct ks_detail detail = said->detail;
     struct ks_board_redrive *redrive;
     ks_err err = KS_FAIL(NOT_FOUND);
 
-    if (board != NULL) {
-        redrive = &board->redrives->items[ask->token];
-        if (said->outcome != KS_DONE)
-            err = KS_FAIL(DISK);
-        else if (said->count > 0)
-            err = is_pointer ? follow(board, redrive, &said->letters[0])
-                             : keep_letter(board, redrive, &said->letters[0]);
-        if (!is_pointer || !ks_ok(err))
-            decide(board, redrive, err, &said->detail);
+    if (board == NULL) {
+        ks_free(ask);
+        return;
     }
+    redrive = &board->redrives->items[ask->token];
+    if (said->outcome != KS_DONE)
+        err = KS_FAIL(DISK);
+    else if (said->count > 0 && !redrive->discarded)
+        err = take(board, redrive, &said->letters[0], &detail);
+    if (ks_ok(err)) {
+        claim(board, redrive, ask);
+        return;
+    }
+    decide(board, redrive, err, &detail);
     ks_free(ask);
 }
+
+/* ---- Orders ---- */
 
 ks_err ks_switchboard_redrive(struct ks_switchboard *board, ks_view id,
                               ks_redrive_answered *answered, void *arg)
@@ -290,6 +429,9 @@ ks_err ks_switchboard_redrive(struct ks_switchboard *board, ks_view id,
     ask->token = (uint64_t)(free - board->redrives->items);
     *free = (struct ks_board_redrive){.used = true, .answered = answered, .arg = arg};
     (void)snprintf(free->id, sizeof free->id, "%.*s", (int)id.size, (const char *)id.data);
+    if (store->claim_ms > 0)
+        (void)snprintf(free->claim, sizeof free->claim, "%s#%016" PRIx64 ".%" PRIu64,
+                       board->config.worker_id, board->boot, board->redrives->claims++);
     store->vtable->find(store, id, found, ask);
     return KS_OK;
 }
@@ -310,8 +452,10 @@ void ks_switchboard_discarded(struct ks_switchboard *board, ks_view id)
         decide(board, redrive, KS_FAIL(NOT_FOUND), &none);
         return;
     }
-    if (redrive == NULL || redrive->block == NULL)
-        return; /* What is looked for only now is not found. */
+    if (redrive != NULL && !redrive->begun)
+        redrive->discarded = true;
+    if (redrive == NULL || !redrive->begun)
+        return;
     event.letter.number = redrive->number;
     ks_board_step(board, &event);
     forget(board, redrive);
@@ -370,7 +514,7 @@ void ks_board_letter(struct ks_switchboard *board, const struct ks_effect *effec
     }
     ask->token = effect->letter.number;
     if (effect->letter.remove) {
-        store->vtable->remove(store, redrive->letter.id, told, ask);
+        store->vtable->remove(store, redrive->letter.id, redrive->letter.claim, told, ask);
         return;
     }
     reason = ks_board_reason_of(board, KS_SHARD_NONE, 0, redrive->number);

@@ -148,7 +148,7 @@ static void begin_item(struct ks_board_upkeep *upkeep, const struct item *item)
                              ks_view_text(item->sequence), item->sub_sequence, fetched, upkeep,
                              &upkeep->fetch);
     } else if ((ask = ks_board_ask_new(upkeep->board)) != NULL) {
-        store->vtable->remove(store, ks_view_text(item->id), removed, ask);
+        store->vtable->remove(store, ks_view_text(item->id), KS_VIEW(""), removed, ask);
         err = KS_OK;
     }
     if (!ks_ok(err)) {

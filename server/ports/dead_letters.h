@@ -15,9 +15,10 @@
 
 enum {
     KS_LETTER_ID_MAX = KS_SHARD_ID_MAX + KS_SEQUENCE_MAX + 24, /* "shard.sequence.sub" */
-    KS_LETTER_STREAM_MAX = 256,    /* Characters of --stream, which may be an ARN. */
-    KS_LETTER_REASON_MAX = 1000,   /* Bytes of what an app says of its record. */
-    KS_LETTERS_PAGE_MAX = 1000,    /* Letters of one list. */
+    KS_LETTER_STREAM_MAX = 256,                  /* Characters of --stream, which may be an ARN. */
+    KS_LETTER_REASON_MAX = 1000,                 /* Bytes of what an app says of its record. */
+    KS_LETTER_CLAIM_MAX = KS_WORKER_ID_MAX + 17, /* "worker#number" */
+    KS_LETTERS_PAGE_MAX = 1000,                  /* Letters of one list. */
     KS_LETTERS_BYTES_MAX = 2 << 20 /* Payload of one list, about: at least one letter. */
 };
 
@@ -32,6 +33,9 @@ struct ks_letter {
     ks_view partition_key;
     ks_view data;
     ks_view reason; /* Of the app; empty: none. */
+    ks_view claim;  /* Of who delivers it again; empty: nobody does, or the claim is over. */
+    int64_t
+        claimed_until_ms; /* By the clock of the store; 0: it is not claimed. Not read of what is written. */
     int64_t arrival_ms;
     int64_t died_ms;
     int64_t
@@ -55,10 +59,13 @@ typedef void ks_letters_answered(void *arg, const struct ks_letters_answer *answ
 
 struct ks_dead_letters {
     const struct ks_dead_letters_vtable *vtable;
+    uint32_t
+        claim_ms; /* How long a claim lasts that is not renewed; 0: no other process has the store. */
 };
 
 struct ks_dead_letters_vtable {
-    /* Writes the letters, which are of one shard, durably; those that are there become these. What they say is copied.
+    /* Writes the letters, which are of one shard, durably; those that are there become these, and nobody's claim is on
+     * them. What they say is copied.
      * UNKNOWN: some or all of them may be there; REFUSED: they are not. */
     void (*write)(struct ks_dead_letters *store, const struct ks_letter *letters, uint32_t count,
                   ks_letters_answered *answered, void *arg);
@@ -69,17 +76,23 @@ struct ks_dead_letters_vtable {
     /* The letter of this id, as a list of one or of none. UNKNOWN, with a sentence: others damaged it. */
     void (*find)(struct ks_dead_letters *store, ks_view id, ks_letters_answered *answered,
                  void *arg);
+    /* Claims the letter for the redrive that `letter->claim` names, for `claim_ms`; of `letter` nothing is read
+     * but that and the id. The same claim may be made again: then it lasts longer. REFUSED: there is no such letter, or
+     * another claim is on it. NULL where `claim_ms` is 0. */
+    void (*claim)(struct ks_dead_letters *store, const struct ks_letter *letter,
+                  ks_letters_answered *answered, void *arg);
     /* Says of the letter of this id, durably, that it was given up again: reason, died_ms, attempts and cause are these
-     * now; of the rest of `letter` nothing is read. What they say is copied. REFUSED: there is none. */
+     * now, and it is not claimed any more; of the rest of `letter` nothing is read but its claim. What they say is
+     * copied. REFUSED: there is none, or, unless `letter->claim` is empty, the claim on it is not this one. */
     void (*amend)(struct ks_dead_letters *store, const struct ks_letter *letter,
                   ks_letters_answered *answered, void *arg);
     /* Keeps the record of a pointer: of `letter` the id and the data are read. It does not expire any more. REFUSED:
      * there is none; UNKNOWN with a sentence: also if it is too large. NULL where letters are no pointers. */
     void (*keep)(struct ks_dead_letters *store, const struct ks_letter *letter,
                  ks_letters_answered *answered, void *arg);
-    /* Removes it, durably. REFUSED: there is none. */
-    void (*remove)(struct ks_dead_letters *store, ks_view id, ks_letters_answered *answered,
-                   void *arg);
+    /* Removes it, durably. REFUSED: there is none, or, unless `claim` is empty, the claim on it is not this one. */
+    void (*remove)(struct ks_dead_letters *store, ks_view id, ks_view claim,
+                   ks_letters_answered *answered, void *arg);
     void (*close)(struct ks_dead_letters *store);
 };
 

@@ -40,6 +40,100 @@ TEST(a_pointer_expires_until_its_record_is_kept)
     end();
 }
 
+/* ---- Claims ---- */
+
+static enum ks_outcome claim(const char *sequence, const char *by)
+{
+    const uint32_t before = heard.calls;
+    struct ks_letter letter = letters_make(sequence, 0);
+
+    letter.claim = ks_view_text(by);
+    letters_store->vtable->claim(letters_store, &letter, letters_answered, NULL);
+    letters_await(before);
+    return heard.outcome;
+}
+
+/* Given up again or removed, under a claim. */
+static enum ks_outcome settle(const char *sequence, const char *by, bool removed)
+{
+    const uint32_t before = heard.calls;
+    struct ks_letter letter = letters_make(sequence, 0);
+
+    letter.claim = ks_view_text(by);
+    if (removed)
+        letters_store->vtable->remove(letters_store, letter.id, letter.claim, letters_answered,
+                                      NULL);
+    else
+        letters_store->vtable->amend(letters_store, &letter, letters_answered, NULL);
+    letters_await(before);
+    return heard.outcome;
+}
+
+TEST(one_claim_at_a_time_is_on_a_letter_until_it_was_given_up_again)
+{
+    begin();
+    EXPECT_EQ_I64(claim("7", "a#1.0"), KS_REFUSED);
+    EXPECT_EQ_I64(letters_write_one("7", 0), KS_DONE);
+    EXPECT_EQ_I64(claim("7", "a#1.0"), KS_DONE);
+    EXPECT_EQ_I64(claim("7", "b#1.0"), KS_REFUSED);
+    EXPECT_EQ_I64(claim("7", "a#1.0"), KS_DONE);
+    EXPECT_EQ_I64(letters_find("7"), KS_DONE);
+    EXPECT_EQ_U64(heard.first.claim.size, strlen("a#1.0"));
+    EXPECT(heard.first.claimed_until_ms > 0);
+    EXPECT_EQ_I64(settle("7", "b#1.0", false), KS_REFUSED);
+    EXPECT_EQ_I64(settle("7", "b#1.0", true), KS_REFUSED);
+    EXPECT_EQ_I64(settle("7", "a#1.0", false), KS_DONE);
+    EXPECT_EQ_I64(letters_find("7"), KS_DONE);
+    EXPECT_EQ_U64(heard.first.claim.size, 0);
+    EXPECT_EQ_I64(settle("7", "a#1.0", true), KS_REFUSED);
+    EXPECT_EQ_I64(claim("7", "b#1.0"), KS_DONE);
+    EXPECT_EQ_I64(settle("7", "b#1.0", true), KS_DONE);
+    EXPECT_EQ_I64(letters_find("7"), KS_DONE);
+    EXPECT_EQ_U64(heard.count, 0);
+    end();
+}
+
+/* What a removal of unknown outcome may meet when it arrives late. */
+TEST(a_letter_that_is_written_anew_has_no_claim)
+{
+    begin();
+    EXPECT_EQ_I64(letters_write_one("7", 0), KS_DONE);
+    EXPECT_EQ_I64(claim("7", "a#1.0"), KS_DONE);
+    EXPECT_EQ_I64(letters_write_one("7", 0), KS_DONE);
+    EXPECT_EQ_I64(settle("7", "a#1.0", true), KS_REFUSED);
+    EXPECT_EQ_I64(letters_find("7"), KS_DONE);
+    EXPECT_EQ_U64(heard.count, 1);
+    end();
+}
+
+/* As if it were a second past 1970. */
+static void claim_long_ago(const char *sequence, const char *by)
+{
+    struct ks_letter letter = letters_make(sequence, 0);
+    struct ks_letter_place place;
+    struct ks_bytes body;
+
+    letter.claim = ks_view_text(by);
+    ks_bytes_init(&body, 1 << 16);
+    EXPECT_OK(ks_letter_place_of(letter.id, NULL, &place));
+    EXPECT_OK(ks_letter_put_claim(&body, letters_dynamodb_table(), &place, &letter, 1000));
+    EXPECT_OK(ks_bytes_append(&body, ks_view_of("", 1)));
+    letters_dynamodb_raw("UpdateItem", (const char *)body.data);
+    ks_bytes_free(&body);
+}
+
+TEST(a_claim_that_is_over_is_not_seen_and_gives_way)
+{
+    begin();
+    EXPECT_EQ_I64(letters_write_one("7", 0), KS_DONE);
+    claim_long_ago("7", "a#1.0");
+    EXPECT_EQ_I64(letters_find("7"), KS_DONE);
+    EXPECT_EQ_U64(heard.first.claim.size, 0);
+    EXPECT_EQ_I64(claim("7", "b#1.0"), KS_DONE);
+    EXPECT_EQ_I64(settle("7", "a#1.0", true), KS_REFUSED);
+    end();
+}
+
 TEST(the_record_of_no_letter_is_not_kept)
 {
     begin();

@@ -175,7 +175,7 @@ enum ks_outcome letters_remove(const char *sequence)
 {
     const uint32_t before = heard.calls;
 
-    letters_store->vtable->remove(letters_store, ks_view_text(letters_id(sequence)),
+    letters_store->vtable->remove(letters_store, ks_view_text(letters_id(sequence)), KS_VIEW(""),
                                   letters_answered, NULL);
     letters_await(before);
     return heard.outcome;

@@ -81,7 +81,8 @@ void letters_suite_what_is_not_there_is_not_found(void)
         letters_await(before);
         EXPECT_EQ_I64(heard.outcome, KS_DONE);
         EXPECT_EQ_I64(heard.count, 0);
-        letters_store->vtable->remove(letters_store, ks_view_text(ids[at]), letters_answered, NULL);
+        letters_store->vtable->remove(letters_store, ks_view_text(ids[at]), KS_VIEW(""),
+                                      letters_answered, NULL);
         letters_await(before + 1);
         EXPECT_EQ_I64(heard.outcome, KS_REFUSED);
     }

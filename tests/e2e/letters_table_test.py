@@ -85,6 +85,29 @@ def letters_survive_their_worker_and_another_one_delivers_them_again(folder):
 
 
 @test(60)
+def one_worker_at_a_time_delivers_a_letter_again(folder):
+    make_stream(application(folder), 1)
+    first = worker(folder, "first").start()
+    put(folder, 1)
+    stream = RawStream(first, "client_id=app")
+    settle(first, stream.records(1), "dead_letter")
+    second = worker(folder, "second").start()
+    letter, = letters(second)
+    check_equal((letter["redriven"], letter.get("redriven_by", "")), (False, ""), letter)
+    check_equal(redrive(first, letter).status, 200, "by the first")
+    claimed, = letters(second)
+    check_equal((claimed["redriven"], claimed["redriven_by"]), (True, "first"), claimed)
+    refused = redrive(second, letter)
+    check_equal((refused.status, refused.json["title"]), (409, "Being delivered again"), refused)
+    check("first#" in refused.json["detail"], refused.json)
+    settle(first, stream.records(1), "dead_letter", reason="again")
+    check_equal(redrive(second, letter).status, 200, "now by the second")
+    other = RawStream(second, "client_id=app")
+    settle(second, other.records(1), "ack")
+    check_equal(letters(first), [], "gone")
+
+
+@test(60)
 def a_letter_is_discarded_by_a_worker_that_holds_no_shard(folder):
     make_stream(application(folder), 1)
     first = worker(folder, "first").start()

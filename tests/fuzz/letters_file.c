@@ -85,7 +85,7 @@ static void change(struct ks_dead_letters *store, ks_view id)
 
     store->vtable->find(store, id, on_answer, &heard);
     store->vtable->amend(store, &again, on_answer, &heard);
-    store->vtable->remove(store, id, on_answer, &heard);
+    store->vtable->remove(store, id, KS_VIEW(""), on_answer, &heard);
     await(&heard, 3);
 }
 

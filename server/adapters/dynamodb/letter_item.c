@@ -31,14 +31,25 @@ enum attribute {
     REASON,
     EXPIRES,
     DATA,
+    CLAIM,
+    CLAIMED_UNTIL,
     ATTRIBUTES
 };
 
 static const char *const names[ATTRIBUTES] = {
-    [STREAM] = "stream",     [SUB] = "sub",     [KEY] = "key",
-    [ARRIVED] = "arrived",   [DIED] = "died",   [FIRST_DIED] = "first_died",
-    [ATTEMPTS] = "attempts", [CAUSE] = "cause", [REASON] = "reason",
-    [EXPIRES] = "expires",   [DATA] = "data",
+    [STREAM] = "stream",
+    [SUB] = "sub",
+    [KEY] = "key",
+    [ARRIVED] = "arrived",
+    [DIED] = "died",
+    [FIRST_DIED] = "first_died",
+    [ATTEMPTS] = "attempts",
+    [CAUSE] = "cause",
+    [REASON] = "reason",
+    [EXPIRES] = "expires",
+    [DATA] = "data",
+    [CLAIM] = "claim",
+    [CLAIMED_UNTIL] = "claimed_until",
 };
 
 static const char *const causes[KS_CAUSES] = {
@@ -140,6 +151,8 @@ static void put_value(struct ks_writer *json, const char *name, enum attribute a
     case REASON: put_text_or_bytes(json, name, letter->reason); return;
     case EXPIRES: put_n(json, name, letter->expires_ms / 1000); return;
     case DATA: put_b(json, name, letter->data); return;
+    case CLAIM: put_s(json, name, letter->claim); return;
+    case CLAIMED_UNTIL: put_n(json, name, letter->claimed_until_ms); return;
     case ATTRIBUTES: break;
     }
     assert(false);
@@ -242,22 +255,26 @@ static ks_err put_update(struct ks_bytes *body, const char *table,
     ks_writer_open(&json, '{');
     for (int at = 0; at < ATTRIBUTES; at++) {
         (void)snprintf(name, sizeof(name), ":%s", names[at]);
-        if (changes[at] == SET)
+        if (changes[at] == SET || (at == CLAIM && letter->claim.size > 0))
             put_value(&json, name, (enum attribute)at, letter);
     }
+    if (changes[CLAIM] == SET)
+        put_n(&json, ":now", letter->claimed_until_ms - KS_LETTER_CLAIM_MS);
     ks_writer_close(&json, '}');
     KS_TRY(err);
     return end(&json);
 }
 
 static const char is_there[] = "attribute_exists(#attempts)";
+static const char is_claimed[] = "#claim = :claim";
 
 ks_err ks_letter_put_write(struct ks_bytes *body, const char *table,
                            const struct ks_letter_place *place, const struct ks_letter *letter)
 {
     enum change changes[ATTRIBUTES] = {
-        [STREAM] = SET,     [KEY] = SET,   [ARRIVED] = SET,  [DIED] = SET,
-        [FIRST_DIED] = SET, [CAUSE] = SET, [ATTEMPTS] = SET,
+        [STREAM] = SET,   [KEY] = SET,        [ARRIVED] = SET,
+        [DIED] = SET,     [FIRST_DIED] = SET, [CAUSE] = SET,
+        [ATTEMPTS] = SET, [CLAIM] = REMOVE,   [CLAIMED_UNTIL] = REMOVE,
     };
 
     changes[SUB] = letter->sub_sequence < 0 ? REMOVE : SET;
@@ -267,13 +284,28 @@ ks_err ks_letter_put_write(struct ks_bytes *body, const char *table,
                       "attribute_not_exists(#attempts) OR #attempts <= :attempts");
 }
 
+ks_err ks_letter_put_claim(struct ks_bytes *body, const char *table,
+                           const struct ks_letter_place *place, const struct ks_letter *letter,
+                           int64_t now_ms)
+{
+    const enum change changes[ATTRIBUTES] = {[CLAIM] = SET, [CLAIMED_UNTIL] = SET};
+    const struct ks_letter claimed = {.claim = letter->claim,
+                                      .claimed_until_ms = now_ms + KS_LETTER_CLAIM_MS};
+
+    return put_update(body, table, place, &claimed, changes,
+                      "attribute_exists(#attempts) AND (attribute_not_exists(#claim) OR "
+                      "#claim = :claim OR #claimed_until < :now)");
+}
+
 ks_err ks_letter_put_amend(struct ks_bytes *body, const char *table,
                            const struct ks_letter_place *place, const struct ks_letter *letter)
 {
-    enum change changes[ATTRIBUTES] = {[DIED] = SET, [CAUSE] = SET, [ATTEMPTS] = SET};
+    enum change changes[ATTRIBUTES] = {
+        [DIED] = SET, [CAUSE] = SET, [ATTEMPTS] = SET, [CLAIM] = REMOVE, [CLAIMED_UNTIL] = REMOVE};
 
     changes[REASON] = letter->reason.size == 0 ? REMOVE : SET;
-    return put_update(body, table, place, letter, changes, is_there);
+    return put_update(body, table, place, letter, changes,
+                      letter->claim.size == 0 ? is_there : is_claimed);
 }
 
 ks_err ks_letter_put_keep(struct ks_bytes *body, const char *table,
@@ -285,14 +317,26 @@ ks_err ks_letter_put_keep(struct ks_bytes *body, const char *table,
 }
 
 ks_err ks_letter_put_remove(struct ks_bytes *body, const char *table,
-                            const struct ks_letter_place *place)
+                            const struct ks_letter_place *place, ks_view claim)
 {
     struct ks_writer json;
 
     begin(&json, body, table);
     put_key(&json, place);
-    /* Also what others damaged. */
-    ks_writer_pair(&json, "ConditionExpression", KS_VIEW("attribute_exists(k)"));
+    if (claim.size == 0) {
+        /* Also what others damaged. */
+        ks_writer_pair(&json, "ConditionExpression", KS_VIEW("attribute_exists(k)"));
+        return end(&json);
+    }
+    ks_writer_pair(&json, "ConditionExpression", ks_view_text(is_claimed));
+    ks_writer_key(&json, "ExpressionAttributeNames");
+    ks_writer_open(&json, '{');
+    ks_writer_pair(&json, "#claim", ks_view_text(names[CLAIM]));
+    ks_writer_close(&json, '}');
+    ks_writer_key(&json, "ExpressionAttributeValues");
+    ks_writer_open(&json, '{');
+    put_s(&json, ":claim", claim);
+    ks_writer_close(&json, '}');
     return end(&json);
 }
 
@@ -518,6 +562,8 @@ const char *ks_letter_read(const struct ks_json *item, const char *stream, struc
         .died_ms = number_of(item, DIED, UNIX_MS_MAX, 0),
         .first_died_ms = number_of(item, FIRST_DIED, UNIX_MS_MAX, 0),
         .expires_ms = number_of(item, EXPIRES, UNIX_MS_MAX / 1000, 0) * 1000,
+        .claim = text_of(item, CLAIM),
+        .claimed_until_ms = number_of(item, CLAIMED_UNTIL, UNIX_MS_MAX, 0),
         .attempts = (uint32_t)number_of(item, ATTEMPTS, INT32_MAX, 0),
         .cause = cause_of(text_of(item, CAUSE)),
         .pointer = !is_there_at_all(item, DATA),

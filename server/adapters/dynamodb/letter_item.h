@@ -2,7 +2,7 @@
 /* letter_item.h - a dead letter as an item of DynamoDB: requests as JSON, and items as they come back.
  *
  *     p = "letters#" shard, k = sequence "." sub      the letter
- *         stream, sub, key, arrived, first_died, died, attempts, cause, reason, expires, data
+ *         stream, sub, key, arrived, first_died, died, attempts, cause, reason, expires, data, claim, claimed_until
  *     p = "letters", k = shard                         the shard has letters
  *         shard, expires
  *
@@ -20,6 +20,7 @@
 enum {
     /* The stream (an ARN at most), and the shard. */
     KS_LETTER_SHARD_MAX = KS_LETTER_STREAM_MAX + 1 + KS_SHARD_ID_MAX,
+    KS_LETTER_CLAIM_MS = 60000, /* How long a claim lasts. */
     /* Sequence and sub-sequence number. */
     KS_LETTER_PLACE_MAX = KS_SEQUENCE_MAX + 24,
     /* An item has 400 KB at most (DynamoDB quotas): the rest is for the other attributes. */
@@ -42,7 +43,12 @@ KS_MUST_USE ks_err ks_letter_place_of(ks_view id, const char *stream,
 KS_MUST_USE ks_err ks_letter_put_write(struct ks_bytes *body, const char *table,
                                        const struct ks_letter_place *place,
                                        const struct ks_letter *letter);
-/* UpdateItem: given up again. The condition fails if there is none, here and below. */
+/* UpdateItem of the claim; it lasts KS_LETTER_CLAIM_MS from `now_ms` on. The condition fails if there is no such letter,
+ * or another claim on it is not over. */
+KS_MUST_USE ks_err ks_letter_put_claim(struct ks_bytes *body, const char *table,
+                                       const struct ks_letter_place *place,
+                                       const struct ks_letter *letter, int64_t now_ms);
+/* UpdateItem: given up again. The condition fails if there is none, here and below, or another claim is on it. */
 KS_MUST_USE ks_err ks_letter_put_amend(struct ks_bytes *body, const char *table,
                                        const struct ks_letter_place *place,
                                        const struct ks_letter *letter);
@@ -50,9 +56,9 @@ KS_MUST_USE ks_err ks_letter_put_amend(struct ks_bytes *body, const char *table,
 KS_MUST_USE ks_err ks_letter_put_keep(struct ks_bytes *body, const char *table,
                                       const struct ks_letter_place *place,
                                       const struct ks_letter *letter);
-/* DeleteItem. */
+/* DeleteItem. The condition fails also if `claim` is not empty and not the one that is on it. */
 KS_MUST_USE ks_err ks_letter_put_remove(struct ks_bytes *body, const char *table,
-                                        const struct ks_letter_place *place);
+                                        const struct ks_letter_place *place, ks_view claim);
 /* GetItem, strongly consistent. */
 KS_MUST_USE ks_err ks_letter_put_find(struct ks_bytes *body, const char *table,
                                       const struct ks_letter_place *place);

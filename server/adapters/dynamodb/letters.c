@@ -22,7 +22,7 @@ enum {
     WORK_BYTES_MAX = 64 << 20 /* Letters of a write or of a page. */
 };
 
-enum task { TASK_WRITE, TASK_LIST, TASK_FIND, TASK_AMEND, TASK_KEEP, TASK_REMOVE };
+enum task { TASK_WRITE, TASK_LIST, TASK_FIND, TASK_CLAIM, TASK_AMEND, TASK_KEEP, TASK_REMOVE };
 
 /* A shard that stands in the directory until then; 0: for good. */
 struct noted {
@@ -235,9 +235,12 @@ static ks_err put_change(struct ask *ask, const struct ks_letter *letter,
     ks_bytes_clear(&store->body);
     switch (ask->task) {
     case TASK_WRITE: return ks_letter_put_write(&store->body, table, place, letter);
+    case TASK_CLAIM:
+        return ks_letter_put_claim(&store->body, table, place, letter,
+                                   ks_aws_client_now_ms(store->client));
     case TASK_AMEND: return ks_letter_put_amend(&store->body, table, place, letter);
     case TASK_KEEP: return ks_letter_put_keep(&store->body, table, place, letter);
-    case TASK_REMOVE: return ks_letter_put_remove(&store->body, table, place);
+    case TASK_REMOVE: return ks_letter_put_remove(&store->body, table, place, letter->claim);
     case TASK_LIST:
     case TASK_FIND: break;
     }
@@ -258,7 +261,7 @@ static void send_changes(struct ask *ask)
 
     ask->directory = false;
     for (uint32_t at = 0; at < count; at++) {
-        const struct ks_letter *const letter = ask->list.count == 0 ? NULL : &ask->list.letters[at];
+        const struct ks_letter *const letter = &ask->list.letters[at];
         ks_err err = KS_OK;
 
         if (ask->task == TASK_WRITE)
@@ -369,6 +372,8 @@ static ks_err read_item(struct ask *ask, const struct ks_json *item, struct ks_l
     ks_bytes_clear(bytes);
     KS_TRY(ks_bytes_reserve(bytes, ks_letter_item_bytes(item)));
     *ret_damage = ks_letter_read(item, ask->store->stream, bytes, ret_letter);
+    if (ret_letter->claimed_until_ms < ks_aws_client_now_ms(ask->store->client))
+        ret_letter->claim = KS_VIEW("");
     if (*ret_damage != NULL)
         note_damage(ask, item, *ret_damage);
     return KS_OK;
@@ -685,7 +690,7 @@ static void change(struct ks_dead_letters *port, enum task task, ks_view id,
         refuse(ask, KS_REFUSED, NULL);
         return;
     }
-    if (letter != NULL && !ks_ok(ks_letter_list_add(&ask->list, letter))) {
+    if (!ks_ok(ks_letter_list_add(&ask->list, letter))) {
         refuse(ask, KS_UNKNOWN, "out of memory");
         return;
     }
@@ -693,10 +698,19 @@ static void change(struct ks_dead_letters *port, enum task task, ks_view id,
     begin_with(ask, begin_changes);
 }
 
+static void claim(struct ks_dead_letters *port, const struct ks_letter *letter,
+                  ks_letters_answered *answered, void *arg)
+{
+    const struct ks_letter claimed = {.claim = letter->claim};
+
+    change(port, TASK_CLAIM, letter->id, &claimed, answered, arg);
+}
+
 static void amend(struct ks_dead_letters *port, const struct ks_letter *letter,
                   ks_letters_answered *answered, void *arg)
 {
     const struct ks_letter changed = {.reason = letter->reason,
+                                      .claim = letter->claim,
                                       .died_ms = letter->died_ms,
                                       .attempts = letter->attempts,
                                       .cause = letter->cause};
@@ -723,10 +737,12 @@ static void keep(struct ks_dead_letters *port, const struct ks_letter *letter,
         refuse_large(port, answered, arg);
 }
 
-static void remove_letter(struct ks_dead_letters *port, ks_view id, ks_letters_answered *answered,
-                          void *arg)
+static void remove_letter(struct ks_dead_letters *port, ks_view id, ks_view claim_of,
+                          ks_letters_answered *answered, void *arg)
 {
-    change(port, TASK_REMOVE, id, NULL, answered, arg);
+    const struct ks_letter removed = {.claim = claim_of};
+
+    change(port, TASK_REMOVE, id, &removed, answered, arg);
 }
 
 static void cancel(struct ask *ask)
@@ -758,6 +774,7 @@ static const struct ks_dead_letters_vtable vtable = {
     .write = write_letters,
     .list = list,
     .find = find,
+    .claim = claim,
     .amend = amend,
     .keep = keep,
     .remove = remove_letter,
@@ -774,7 +791,7 @@ ks_err ks_dynamodb_letters_open(struct ks_loop *loop, struct ks_aws_client *clie
     if (store == NULL)
         return KS_FAIL(NO_MEMORY);
     *store = (struct table_letters){
-        .port.vtable = &vtable,
+        .port = {.vtable = &vtable, .claim_ms = KS_LETTER_CLAIM_MS},
         .loop = loop,
         .client = client,
         .stream = stream == NULL ? NULL : ks_strdup(stream),

@@ -570,9 +570,11 @@ static void find(struct ks_dead_letters *port, ks_view id, ks_letters_answered *
     ask_for(port, TASK_FIND, id, 1, answered, arg);
 }
 
-static void remove_letter(struct ks_dead_letters *port, ks_view id, ks_letters_answered *answered,
-                          void *arg)
+/* Claims are for stores that other processes have, too. */
+static void remove_letter(struct ks_dead_letters *port, ks_view id, ks_view claim,
+                          ks_letters_answered *answered, void *arg)
 {
+    (void)claim;
     ask_for(port, TASK_REMOVE, id, 0, answered, arg);
 }
 

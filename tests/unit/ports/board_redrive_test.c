@@ -9,8 +9,9 @@
 /* A store of dead letters whose answers are the test's to give. */
 static struct {
     struct ks_dead_letters port;
-    const char *asked; /* find, remove, amend */
-    uint32_t attempts; /* As amended. */
+    const char *asked;                   /* find, claim, remove, amend */
+    char claim[KS_LETTER_CLAIM_MAX + 1]; /* As it was made, or named, last. */
+    uint32_t attempts;                   /* As amended. */
     char reason[32];
     ks_letters_answered *answered;
     void *arg;
@@ -31,12 +32,22 @@ static void fake_find(struct ks_dead_letters *store, ks_view id, ks_letters_answ
     ask("find", answered, arg);
 }
 
-static void fake_remove(struct ks_dead_letters *store, ks_view id, ks_letters_answered *answered,
-                        void *arg)
+static void fake_remove(struct ks_dead_letters *store, ks_view id, ks_view claim,
+                        ks_letters_answered *answered, void *arg)
 {
     (void)store;
     EXPECT(ks_view_equal(id, KS_VIEW("one")));
+    EXPECT_OK(ks_view_copy_text(claim, fake.claim, sizeof fake.claim));
     ask("remove", answered, arg);
+}
+
+static void fake_claim(struct ks_dead_letters *store, const struct ks_letter *letter,
+                       ks_letters_answered *answered, void *arg)
+{
+    (void)store;
+    EXPECT(ks_view_equal(letter->id, KS_VIEW("one")));
+    EXPECT_OK(ks_view_copy_text(letter->claim, fake.claim, sizeof fake.claim));
+    ask("claim", answered, arg);
 }
 
 static void fake_amend(struct ks_dead_letters *store, const struct ks_letter *letter,
@@ -45,11 +56,12 @@ static void fake_amend(struct ks_dead_letters *store, const struct ks_letter *le
     (void)store;
     fake.attempts = letter->attempts;
     EXPECT_OK(ks_view_copy_text(letter->reason, fake.reason, sizeof fake.reason));
+    EXPECT_OK(ks_view_copy_text(letter->claim, fake.claim, sizeof fake.claim));
     ask("amend", answered, arg);
 }
 
 static const struct ks_dead_letters_vtable vtable = {
-    .find = fake_find, .remove = fake_remove, .amend = fake_amend};
+    .find = fake_find, .claim = fake_claim, .remove = fake_remove, .amend = fake_amend};
 
 static void answer(enum ks_outcome outcome, const struct ks_letter *letter)
 {
@@ -65,12 +77,13 @@ static struct stage stage;
 static ks_session_id session;
 static struct ks_run run;
 static ks_err heard;
+static struct ks_detail why;
 
 static void ordered(void *arg, ks_err err, uint32_t attempts, const struct ks_detail *detail)
 {
     (void)arg;
     (void)attempts;
-    (void)detail;
+    why = *detail;
     heard = err;
 }
 
@@ -98,6 +111,8 @@ static void begin(void)
 
     stage_begin(&stage, "pod-a");
     fake.port.vtable = &vtable;
+    fake.port.claim_ms = 0;
+    fake.claim[0] = '\0';
     stage.board->config.letters = &fake.port;
     EXPECT_OK(ks_switchboard_open(stage.board, &request, NULL, &session, &detail));
 }
@@ -209,6 +224,140 @@ TEST(a_letter_that_is_not_there_or_cannot_be_read_is_refused)
     answer(KS_UNKNOWN, NULL);
     EXPECT_ERR(heard, DISK);
     EXPECT(is_over(&stage));
+    end();
+}
+
+/* ---- A store that others have, too ---- */
+
+enum { CLAIM_MS = 60 };
+
+/* Orders the letter, which the store has, and is asked for the claim. */
+static void order_claimed(void)
+{
+    const struct ks_letter one = letter();
+
+    fake.port.claim_ms = CLAIM_MS;
+    heard = KS_FAIL(CANCELLED);
+    EXPECT_OK(ks_switchboard_redrive(stage.board, KS_VIEW("one"), ordered, NULL));
+    answer(KS_DONE, &one);
+    EXPECT_STR(fake.asked, "claim");
+}
+
+TEST(a_letter_is_claimed_before_it_is_delivered_and_settled_under_its_claim)
+{
+    char claim[sizeof fake.claim];
+
+    begin();
+    order_claimed();
+    EXPECT_CONTAINS(fake.claim, "pod-a#");
+    EXPECT_ERR(heard, CANCELLED);
+    memcpy(claim, fake.claim, sizeof claim);
+    fake.port.claim_ms = 60000; /* No renewal. */
+    answer(KS_DONE, NULL);
+    EXPECT_OK(heard);
+    stage_turn_until(&stage, has_pulled);
+    stage_write(stage.board, session, &run);
+    settle(KS_ACK, "");
+    stage_turn_until(&stage, is_asked);
+    EXPECT_STR(fake.asked, "remove");
+    EXPECT_STR(fake.claim, claim);
+    answer(KS_DONE, NULL);
+    stage_turn_until(&stage, is_over);
+    end();
+}
+
+TEST(two_redrives_of_one_letter_have_two_claims)
+{
+    char claim[sizeof fake.claim];
+
+    begin();
+    order_claimed();
+    memcpy(claim, fake.claim, sizeof claim);
+    answer(KS_REFUSED, NULL);
+    order_claimed();
+    EXPECT(strcmp(claim, fake.claim) != 0);
+    answer(KS_REFUSED, NULL);
+    end();
+}
+
+TEST(a_letter_that_another_worker_delivers_is_refused_with_its_name)
+{
+    struct ks_letter one = letter();
+
+    begin();
+    fake.port.claim_ms = CLAIM_MS;
+    one.claim = KS_VIEW("pod-b#1.0");
+    one.claimed_until_ms = 1795219205000;
+    EXPECT_OK(ks_switchboard_redrive(stage.board, KS_VIEW("one"), ordered, NULL));
+    answer(KS_DONE, &one);
+    EXPECT_ERR(heard, CONDITION);
+    EXPECT_STR(why.text, "pod-b#1.0 does it; its claim lasts until 2026-11-21T00:00:05.000Z");
+    EXPECT_STR(fake.asked, "");
+    EXPECT(is_over(&stage));
+    end();
+}
+
+TEST(a_claim_that_is_refused_or_not_known_delivers_nothing)
+{
+    begin();
+    order_claimed();
+    answer(KS_REFUSED, NULL);
+    EXPECT_ERR(heard, CONDITION);
+    order_claimed();
+    answer(KS_UNKNOWN, NULL);
+    EXPECT_ERR(heard, DISK);
+    EXPECT(is_over(&stage) && !has_pulled(&stage));
+    EXPECT_EQ_U64(stage.board->budget.used, 0);
+    end();
+}
+
+TEST(a_letter_that_is_discarded_while_it_is_claimed_is_not_delivered)
+{
+    begin();
+    order_claimed();
+    ks_switchboard_discarded(stage.board, KS_VIEW("one"));
+    answer(KS_DONE, NULL);
+    EXPECT_ERR(heard, NOT_FOUND);
+    EXPECT(is_over(&stage) && !has_pulled(&stage));
+    end();
+}
+
+TEST(a_claim_is_renewed_while_the_letter_is_delivered)
+{
+    char claim[sizeof fake.claim];
+
+    begin();
+    order_claimed();
+    memcpy(claim, fake.claim, sizeof claim);
+    answer(KS_DONE, NULL);
+    stage_turn_until(&stage, has_pulled);
+    stage_write(stage.board, session, &run);
+    for (int round = 0; round < 2; round++) {
+        stage_turn_until(&stage, is_asked);
+        EXPECT_STR(fake.asked, "claim");
+        EXPECT_STR(fake.claim, claim);
+        answer(round == 0 ? KS_UNKNOWN : KS_DONE, NULL);
+        fake.port.claim_ms =
+            60000; /* The renewal after the next one comes too late for this test. */
+    }
+    EXPECT(!is_over(&stage));
+    end();
+}
+
+TEST(a_letter_whose_claim_was_lost_is_not_delivered_any_more)
+{
+    begin();
+    order_claimed();
+    answer(KS_DONE, NULL);
+    stage_turn_until(&stage, has_pulled);
+    stage_write(stage.board, session, &run);
+    stage_turn_until(&stage, is_asked);
+    answer(KS_REFUSED, NULL);
+    EXPECT(is_over(&stage));
+    EXPECT_EQ_U64(stage.board->budget.used, 0);
+    settle(KS_ACK, ""); /* It asks the store for nothing. */
+    stage_turn(&stage, stage_patience(), ks_span_ms(0));
+    EXPECT_STR(fake.asked, "");
     end();
 }
 

@@ -82,9 +82,10 @@ static void fake_keep(struct ks_dead_letters *store, const struct ks_letter *let
     answer_later(fake.keeps, answered, arg);
 }
 
-static void fake_remove(struct ks_dead_letters *store, ks_view id, ks_letters_answered *answered,
-                        void *arg)
+static void fake_remove(struct ks_dead_letters *store, ks_view id, ks_view claim,
+                        ks_letters_answered *answered, void *arg)
 {
+    (void)claim;
     (void)store, (void)id;
     fake.removed++;
     fake.answer = (struct ks_letters_answer){.count = 0};

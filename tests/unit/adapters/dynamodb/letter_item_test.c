@@ -96,12 +96,14 @@ TEST(a_letter_is_written_unless_a_later_one_is_there)
         "\"},\"k\":{\"S\":\"42.3\"}},"
         "\"UpdateExpression\":\"SET #stream = :stream, #sub = :sub, #key = :key, #arrived = "
         ":arrived, #first_died = if_not_exists(#first_died, :first_died), #died = :died, #attempts "
-        "= :attempts, #cause = :cause, #reason = :reason, #expires = :expires\","
+        "= :attempts, #cause = :cause, #reason = :reason, #expires = :expires REMOVE #claim, "
+        "#claimed_until\","
         "\"ConditionExpression\":\"attribute_not_exists(#attempts) OR #attempts <= :attempts\","
         "\"ExpressionAttributeNames\":{\"#stream\":\"stream\",\"#sub\":\"sub\",\"#key\":\"key\","
         "\"#arrived\":\"arrived\",\"#first_died\":\"first_died\",\"#died\":\"died\","
         "\"#attempts\":\"attempts\",\"#cause\":\"cause\",\"#reason\":\"reason\","
-        "\"#expires\":\"expires\"},\"ExpressionAttributeValues\":{\":stream\":{\"S\":\"orders\"},"
+        "\"#expires\":\"expires\",\"#claim\":\"claim\",\"#claimed_until\":\"claimed_until\"},"
+        "\"ExpressionAttributeValues\":{\":stream\":{\"S\":\"orders\"},"
         "\":sub\":{\"N\":\"3\"},\":key\":{\"S\":\"k\"},\":arrived\":{\"N\":\"1000\"},"
         "\":first_died\":{\"N\":\"2000\"},\":died\":{\"N\":\"2000\"},\":attempts\":{\"N\":\"5\"},"
         "\":cause\":{\"S\":\"age\"},\":reason\":{\"S\":\"bad \\\"input\\\"\"},"
@@ -119,7 +121,7 @@ TEST(what_a_letter_does_not_have_is_removed_and_what_is_not_known_is_left)
     one.partition_key = KS_VIEW("\xff");
     begin();
     EXPECT_OK(ks_letter_put_write(&body, "leases", &at, &one));
-    EXPECT_CONTAINS(text(), " REMOVE #sub, #reason\"");
+    EXPECT_CONTAINS(text(), " REMOVE #sub, #reason, #claim, #claimed_until\"");
     EXPECT_CONTAINS(text(), "\":key\":{\"B\":\"/w==\"}");
     EXPECT(strstr(text(), "expires") == NULL);
 }
@@ -133,7 +135,8 @@ TEST(a_letter_that_is_there_is_amended_kept_and_removed)
     EXPECT_OK(ks_letter_put_amend(&body, "leases", &at, &one));
     EXPECT_CONTAINS(text(),
                     "\"SET #died = :died, #attempts = :attempts, #cause = :cause, #reason = "
-                    ":reason\",\"ConditionExpression\":\"attribute_exists(#attempts)\"");
+                    ":reason REMOVE #claim, #claimed_until\",\"ConditionExpression\":"
+                    "\"attribute_exists(#attempts)\"");
     one.data = KS_VIEW("data");
     begin();
     EXPECT_OK(ks_letter_put_keep(&body, "leases", &at, &one));
@@ -141,10 +144,38 @@ TEST(a_letter_that_is_there_is_amended_kept_and_removed)
                             "\"attribute_exists(#attempts)\"");
     EXPECT_CONTAINS(text(), "{\":data\":{\"B\":\"ZGF0YQ==\"}}");
     begin();
-    EXPECT_OK(ks_letter_put_remove(&body, "leases", &at));
+    EXPECT_OK(ks_letter_put_remove(&body, "leases", &at, KS_VIEW("")));
     EXPECT_STR(text(), "{\"TableName\":\"leases\",\"Key\":{\"p\":{\"S\":\"letters#" SHARD
                        "\"},\"k\":{\"S\":\"42.3\"}},\"ConditionExpression\":"
                        "\"attribute_exists(k)\"}");
+}
+
+TEST(a_claim_is_made_unless_another_one_lasts_and_ends_with_what_it_was_for)
+{
+    const struct ks_letter_place at = place(NULL);
+    struct ks_letter one = letter();
+
+    one.claim = KS_VIEW("pod-a#1.0");
+    begin();
+    EXPECT_OK(ks_letter_put_claim(&body, "leases", &at, &one, 1000));
+    EXPECT_CONTAINS(
+        text(), "\"UpdateExpression\":\"SET #claim = :claim, #claimed_until = :claimed_until\"");
+    EXPECT_CONTAINS(text(),
+                    "\"ConditionExpression\":\"attribute_exists(#attempts) AND "
+                    "(attribute_not_exists(#claim) OR #claim = :claim OR #claimed_until < :now)\"");
+    EXPECT_CONTAINS(text(), "\":claim\":{\"S\":\"pod-a#1.0\"},\":claimed_until\":{\"N\":\"61000\"},"
+                            "\":now\":{\"N\":\"1000\"}}");
+    begin();
+    EXPECT_OK(ks_letter_put_amend(&body, "leases", &at, &one));
+    EXPECT_CONTAINS(text(),
+                    " REMOVE #claim, #claimed_until\",\"ConditionExpression\":\"#claim = :claim\"");
+    EXPECT_CONTAINS(text(), "\":claim\":{\"S\":\"pod-a#1.0\"}");
+    begin();
+    EXPECT_OK(ks_letter_put_remove(&body, "leases", &at, one.claim));
+    EXPECT_CONTAINS(text(),
+                    "\"ConditionExpression\":\"#claim = :claim\",\"ExpressionAttributeNames\":"
+                    "{\"#claim\":\"claim\"},\"ExpressionAttributeValues\":"
+                    "{\":claim\":{\"S\":\"pod-a#1.0\"}}}");
 }
 
 TEST(lists_are_of_a_partition_behind_a_place)
@@ -223,6 +254,7 @@ TEST(an_item_is_the_letter_that_was_written)
                   "\"arrived\":{\"N\":\"1000\"},\"first_died\":{\"N\":\"1500\"},\"died\":{\"N\":"
                   "\"2000\"},"
                   "\"attempts\":{\"N\":\"5\"},\"cause\":{\"S\":\"age\"},\"reason\":{\"S\":\"bad\"},"
+                  "\"claim\":{\"S\":\"pod-a#1.0\"},\"claimed_until\":{\"N\":\"3000\"},"
                   "\"expires\":{\"N\":\"86401\"},\"later\":{\"M\":{}}}",
                   &read),
         "");
@@ -237,6 +269,8 @@ TEST(an_item_is_the_letter_that_was_written)
     EXPECT_EQ_I64(read.first_died_ms, 1500);
     EXPECT_EQ_I64(read.died_ms, 2000);
     EXPECT_EQ_I64(read.expires_ms, 86401000);
+    EXPECT(ks_view_equal(read.claim, KS_VIEW("pod-a#1.0")));
+    EXPECT_EQ_I64(read.claimed_until_ms, 3000);
     EXPECT_EQ_U64(read.attempts, 5);
     EXPECT_EQ_I64(read.cause, KS_CAUSE_AGE);
     EXPECT(read.pointer);

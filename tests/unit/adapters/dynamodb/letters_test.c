@@ -199,7 +199,7 @@ TEST(the_first_letter_makes_the_table_and_no_list_does)
     await(1);
     EXPECT_EQ_I64(told.outcome, KS_DONE);
     EXPECT_EQ_U64(told.count, 0);
-    store->vtable->remove(store, FIRST, answered, NULL);
+    store->vtable->remove(store, FIRST, KS_VIEW(""), answered, NULL);
     await(2);
     EXPECT_EQ_I64(told.outcome, KS_REFUSED);
     EXPECT_EQ_U64(http_script_count(script), 1);

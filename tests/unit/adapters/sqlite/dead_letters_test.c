@@ -178,10 +178,10 @@ TEST(a_letter_is_removed_once)
 
     begin();
     write_letters(&one, 1);
-    store->vtable->remove(store, KS_VIEW("one"), answered, NULL);
+    store->vtable->remove(store, KS_VIEW("one"), KS_VIEW(""), answered, NULL);
     wait_for_answer();
     EXPECT_EQ_I64(heard.outcome, KS_DONE);
-    store->vtable->remove(store, KS_VIEW("one"), answered, NULL);
+    store->vtable->remove(store, KS_VIEW("one"), KS_VIEW(""), answered, NULL);
     wait_for_answer();
     EXPECT_EQ_I64(heard.outcome, KS_REFUSED);
     list("", 10);
@@ -309,7 +309,7 @@ TEST(damaged_rows_are_listed_by_their_ids_and_never_found)
     wait_for_answer();
     EXPECT_EQ_I64(heard.outcome, KS_DONE);
     EXPECT_EQ_I64(heard.count, 0);
-    store->vtable->remove(store, KS_VIEW("e"), answered, NULL);
+    store->vtable->remove(store, KS_VIEW("e"), KS_VIEW(""), answered, NULL);
     wait_for_answer();
     EXPECT_EQ_I64(heard.outcome, KS_DONE);
     end();
@@ -324,7 +324,7 @@ TEST(numbers_that_make_no_sense_become_the_nearest_that_do)
     EXPECT_EQ_I64(heard.arrival_ms, 0);
     EXPECT_EQ_I64(heard.attempts, 0);
     EXPECT_EQ_I64(heard.cause, KS_CAUSE_ASKED);
-    store->vtable->remove(store, KS_VIEW("a"), answered, NULL);
+    store->vtable->remove(store, KS_VIEW("a"), KS_VIEW(""), answered, NULL);
     wait_for_answer();
     put_row("'a'", "'shard'", "9223372036854775807", "4294967296");
     list("", 10);
@@ -459,7 +459,7 @@ TEST(a_removal_in_a_removed_file_is_none)
     begin();
     write_letters(&one, 1);
     remove_file("");
-    store->vtable->remove(store, KS_VIEW("a"), answered, NULL);
+    store->vtable->remove(store, KS_VIEW("a"), KS_VIEW(""), answered, NULL);
     wait_for_answer();
     EXPECT_EQ_I64(heard.outcome, KS_REFUSED);
     end();
@@ -523,7 +523,7 @@ TEST(letters_under_the_other_key_of_the_subscription_are_its_own)
     EXPECT_OK(ks_sqlite_letters_open(loop, path, &alone, &store, &detail));
     list("", 10);
     EXPECT_STR(heard.ids, "a b ");
-    store->vtable->remove(store, KS_VIEW("b"), answered, NULL);
+    store->vtable->remove(store, KS_VIEW("b"), KS_VIEW(""), answered, NULL);
     wait_for_answer();
     EXPECT_EQ_I64(heard.outcome, KS_DONE);
     list("", 10);
