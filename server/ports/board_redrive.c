@@ -20,9 +20,10 @@ struct ks_board_redrive {
     bool used;
     char id[KS_LETTER_ID_MAX + 1];
     char claim[KS_LETTER_CLAIM_MAX +
-               1];  /* What other workers see on the letter; "": there is no claim. */
-    bool discarded; /* Before it began. */
-    bool begun;     /* The core has it. */
+               1];             /* What other workers see on the letter; "": there is no claim. */
+    uint32_t claimed_attempts; /* Of the letter as it was found. */
+    bool discarded;            /* Before it began. */
+    bool begun;                /* The core has it. */
     ks_redrive_answered *answered; /* Whoever ordered it; NULL: was told. */
     void *arg;
     struct ks_switchboard *board;
@@ -292,7 +293,7 @@ static void claimed(void *arg, const struct ks_letters_answer *said)
             renew_later(board->redrives);
             go_on(board, redrive);
         } else if (said->outcome == KS_REFUSED) {
-            ks_detail_set(&detail, "another worker has just claimed or removed it");
+            ks_detail_set(&detail, "another worker has just claimed, changed or removed it");
             decide(board, redrive, KS_FAIL(CONDITION), &detail);
         } else {
             decide(board, redrive, KS_FAIL(DISK), &detail);
@@ -301,20 +302,27 @@ static void claimed(void *arg, const struct ks_letters_answer *said)
     ks_free(ask);
 }
 
-/* Asks the store for the claim; of a store that is ours alone nothing is asked. */
+static void ask_claim(struct ks_switchboard *board, const struct ks_board_redrive *redrive,
+                      ks_letters_answered *heard, struct ks_board_ask *ask)
+{
+    struct ks_dead_letters *const store = board->config.letters;
+    const struct ks_letter letter = {.id = ks_view_text(redrive->id),
+                                     .claim = ks_view_text(redrive->claim),
+                                     .attempts = redrive->claimed_attempts};
+
+    store->vtable->claim(store, &letter, heard, ask);
+}
+
+/* Of a store that is ours alone nothing is asked. */
 static void claim(struct ks_switchboard *board, struct ks_board_redrive *redrive,
                   struct ks_board_ask *ask)
 {
-    struct ks_dead_letters *const store = board->config.letters;
-    struct ks_letter letter = {.id = ks_view_text(redrive->id)};
-
-    if (store->claim_ms == 0) {
-        go_on(board, redrive);
-        ks_free(ask);
+    if (board->config.letters->claim_ms > 0) {
+        ask_claim(board, redrive, claimed, ask);
         return;
     }
-    letter.claim = ks_view_text(redrive->claim);
-    store->vtable->claim(store, &letter, claimed, ask);
+    go_on(board, redrive);
+    ks_free(ask);
 }
 
 static void renewed(void *arg, const struct ks_letters_answer *said)
@@ -337,7 +345,6 @@ static void renew_claims(struct ks_timer *timer)
 {
     struct ks_board_redrives *const redrives =
         KS_LIST_ENTRY(timer, struct ks_board_redrives, renewal);
-    struct ks_dead_letters *const store = redrives->board->config.letters;
     bool some = false;
 
     for (uint32_t i = 0; i < KS_REDRIVES_MAX; i++) {
@@ -351,7 +358,7 @@ static void renew_claims(struct ks_timer *timer)
         if (ask == NULL)
             continue; /* The next one is in time. */
         ask->token = redrive->number;
-        store->vtable->claim(store, &redrive->letter, renewed, ask);
+        ask_claim(redrives->board, redrive, renewed, ask);
     }
     if (some)
         renew_later(redrives);
@@ -372,6 +379,7 @@ static ks_err take(struct ks_switchboard *board, struct ks_board_redrive *redriv
         return KS_FAIL(CONDITION);
     }
     redrive->board = board;
+    redrive->claimed_attempts = letter->attempts;
     if (letter->pointer)
         return copy_letter(board, letter, &redrive->pointer, &redrive->names);
     return keep_letter(board, redrive, letter);

@@ -77,8 +77,8 @@ struct ks_dead_letters_vtable {
     void (*find)(struct ks_dead_letters *store, ks_view id, ks_letters_answered *answered,
                  void *arg);
     /* Claims the letter for the redrive that `letter->claim` names, for `claim_ms`; of `letter` nothing is read
-     * but that and the id. The same claim may be made again: then it lasts longer. REFUSED: there is no such letter, or
-     * another claim is on it. NULL where `claim_ms` is 0. */
+     * but that, the id and the attempts. The same claim may be made again: then it lasts longer. REFUSED: there is no
+     * such letter, it has other attempts by now, or another claim is on it. NULL where `claim_ms` is 0. */
     void (*claim)(struct ks_dead_letters *store, const struct ks_letter *letter,
                   ks_letters_answered *answered, void *arg);
     /* Says of the letter of this id, durably, that it was given up again: reason, died_ms, attempts and cause are these

@@ -255,7 +255,8 @@ static ks_err put_update(struct ks_bytes *body, const char *table,
     ks_writer_open(&json, '{');
     for (int at = 0; at < ATTRIBUTES; at++) {
         (void)snprintf(name, sizeof(name), ":%s", names[at]);
-        if (changes[at] == SET || (at == CLAIM && letter->claim.size > 0))
+        if (changes[at] == SET || (at == CLAIM && letter->claim.size > 0) ||
+            (at == ATTEMPTS && changes[CLAIM] == SET))
             put_value(&json, name, (enum attribute)at, letter);
     }
     if (changes[CLAIM] == SET)
@@ -289,11 +290,12 @@ ks_err ks_letter_put_claim(struct ks_bytes *body, const char *table,
                            int64_t now_ms)
 {
     const enum change changes[ATTRIBUTES] = {[CLAIM] = SET, [CLAIMED_UNTIL] = SET};
-    const struct ks_letter claimed = {.claim = letter->claim,
+    const struct ks_letter claimed = {.attempts = letter->attempts,
+                                      .claim = letter->claim,
                                       .claimed_until_ms = now_ms + KS_LETTER_CLAIM_MS};
 
     return put_update(body, table, place, &claimed, changes,
-                      "attribute_exists(#attempts) AND (attribute_not_exists(#claim) OR "
+                      "#attempts = :attempts AND (attribute_not_exists(#claim) OR "
                       "#claim = :claim OR #claimed_until < :now)");
 }
 

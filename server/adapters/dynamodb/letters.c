@@ -701,7 +701,7 @@ static void change(struct ks_dead_letters *port, enum task task, ks_view id,
 static void claim(struct ks_dead_letters *port, const struct ks_letter *letter,
                   ks_letters_answered *answered, void *arg)
 {
-    const struct ks_letter claimed = {.claim = letter->claim};
+    const struct ks_letter claimed = {.claim = letter->claim, .attempts = letter->attempts};
 
     change(port, TASK_CLAIM, letter->id, &claimed, answered, arg);
 }

@@ -158,10 +158,11 @@ TEST(a_claim_is_made_unless_another_one_lasts_and_ends_with_what_it_was_for)
     one.claim = KS_VIEW("pod-a#1.0");
     begin();
     EXPECT_OK(ks_letter_put_claim(&body, "leases", &at, &one, 1000));
+    EXPECT_CONTAINS(text(), "\":attempts\":{\"N\":\"5\"}");
     EXPECT_CONTAINS(
         text(), "\"UpdateExpression\":\"SET #claim = :claim, #claimed_until = :claimed_until\"");
     EXPECT_CONTAINS(text(),
-                    "\"ConditionExpression\":\"attribute_exists(#attempts) AND "
+                    "\"ConditionExpression\":\"#attempts = :attempts AND "
                     "(attribute_not_exists(#claim) OR #claim = :claim OR #claimed_until < :now)\"");
     EXPECT_CONTAINS(text(), "\":claim\":{\"S\":\"pod-a#1.0\"},\":claimed_until\":{\"N\":\"61000\"},"
                             "\":now\":{\"N\":\"1000\"}}");
