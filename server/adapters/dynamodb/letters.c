@@ -2,6 +2,7 @@
 #include "adapters/dynamodb/letters.h"
 
 #include "adapters/dynamodb/letter_item.h"
+#include "adapters/dynamodb/letter_shards.h"
 #include "adapters/dynamodb/table.h"
 #include "adapters/dynamodb/ttl.h"
 #include "adapters/letter.h"
@@ -18,17 +19,10 @@ enum {
     LIST_MS = 30000, /* Of all that a list takes. */
     TABLE_MS = 20,   /* Between two looks whether the table is ready. */
     NOTE_SLACK_S = 86400,
-    NOTED_MAX = 256,          /* Shards of which it is remembered that the directory has them. */
     WORK_BYTES_MAX = 64 << 20 /* Letters of a write or of a page. */
 };
 
 enum task { TASK_WRITE, TASK_LIST, TASK_FIND, TASK_CLAIM, TASK_AMEND, TASK_KEEP, TASK_REMOVE };
-
-/* A shard that stands in the directory until then; 0: for good. */
-struct noted {
-    char shard[KS_LETTER_SHARD_MAX + 1];
-    int64_t expires_s;
-};
 
 struct table_letters {
     struct ks_dead_letters port;
@@ -37,11 +31,9 @@ struct table_letters {
     struct ks_dynamodb_table table;
     char *stream; /* NULL: the table has one stream. */
     struct ks_link asks;
-    struct ks_bytes body;  /* Of the request that is being written. */
-    struct ks_bytes bytes; /* Of the item that is being read. */
-    struct noted *noted;   /* NOTED_MAX of them, the oldest is replaced. */
-    uint32_t noted_count;
-    uint32_t noted_next;
+    struct ks_bytes body;           /* Of the request that is being written. */
+    struct ks_bytes bytes;          /* Of the item that is being read. */
+    struct ks_letter_shards *known; /* Those that the directory has. */
     struct ks_dynamodb_ttl ttl;
     bool damaged; /* The last list met damaged items, and that was logged. */
 };
@@ -192,38 +184,6 @@ static void fail_by_answer(struct ask *ask, const char *operation,
     fail(ask, answer->err, detail.text);
 }
 
-/* ---- The directory ---- */
-
-static struct noted *find_noted(struct table_letters *store, const char *shard)
-{
-    for (uint32_t at = 0; at < store->noted_count; at++)
-        if (strcmp(store->noted[at].shard, shard) == 0)
-            return &store->noted[at];
-    return NULL;
-}
-
-static bool is_noted(struct table_letters *store, const char *shard, int64_t expires_s)
-{
-    const struct noted *const noted = find_noted(store, shard);
-
-    return noted != NULL &&
-           (noted->expires_s == 0 || (expires_s != 0 && noted->expires_s >= expires_s));
-}
-
-static void note(struct table_letters *store, const char *shard, int64_t expires_s)
-{
-    struct noted *noted = find_noted(store, shard);
-
-    if (noted == NULL) {
-        noted = &store->noted[store->noted_next];
-        store->noted_next = (store->noted_next + 1) % NOTED_MAX;
-        if (store->noted_count < NOTED_MAX)
-            store->noted_count++;
-    }
-    memcpy(noted->shard, shard, strlen(shard) + 1);
-    noted->expires_s = expires_s;
-}
-
 /* ---- Changes ---- */
 
 static ks_err put_change(struct ask *ask, const struct ks_letter *letter,
@@ -292,7 +252,7 @@ static void begin_changes(struct ask *ask)
 
     if (ask->task == TASK_WRITE)
         ks_dynamodb_ttl_ask(&ask->store->ttl);
-    if (adds && !is_noted(ask->store, ask->place.shard, ask->expires_s))
+    if (adds && !ks_letter_shards_have(ask->store->known, ask->place.shard, ask->expires_s))
         send_note(ask);
     else
         send_changes(ask);
@@ -305,7 +265,7 @@ static void changed(struct ask *ask, const struct ks_aws_answer *answer)
     if (!ks_ok(answer->err) && !refused) {
         fail_by_answer(ask, change_of(ask), answer);
     } else if (ask->directory) {
-        note(ask->store, ask->place.shard, ask->expires_s);
+        ks_letter_shards_note(ask->store->known, ask->place.shard, ask->expires_s);
         send_changes(ask);
     } else if (refused && ask->task != TASK_WRITE) {
         ask->answer.outcome = KS_REFUSED;
@@ -765,7 +725,7 @@ static void close_letters(struct ks_dead_letters *port)
     ks_dynamodb_table_close(&store->table);
     ks_bytes_free(&store->body);
     ks_bytes_free(&store->bytes);
-    ks_free(store->noted);
+    ks_free(store->known);
     ks_free(store->stream);
     ks_free(store);
 }
@@ -795,17 +755,17 @@ ks_err ks_dynamodb_letters_open(struct ks_loop *loop, struct ks_aws_client *clie
         .loop = loop,
         .client = client,
         .stream = stream == NULL ? NULL : ks_strdup(stream),
-        .noted = ks_alloc(NOTED_MAX * sizeof(struct noted)),
+        .known = ks_alloc(sizeof(struct ks_letter_shards)),
     };
     ks_link_init(&store->asks);
     ks_bytes_init(&store->body, KS_DYNAMODB_BODY_MAX);
     ks_bytes_init(&store->bytes, WORK_BYTES_MAX);
-    if (store->noted == NULL || (stream != NULL && store->stream == NULL))
+    if (store->known == NULL || (stream != NULL && store->stream == NULL))
         err = KS_FAIL(NO_MEMORY);
     if (ks_ok(err))
         err = open_table(store, table, true, ret_detail);
     if (!ks_ok(err)) {
-        ks_free(store->noted);
+        ks_free(store->known);
         ks_free(store->stream);
         ks_free(store);
         return err;

@@ -82,7 +82,7 @@ static ks_session_id pull_one(struct ks_run *ret_run)
     struct ks_detail detail;
     ks_session_id session;
 
-    fake = (struct fake){.port = {&fake_vtable}};
+    fake = (struct fake){.port.vtable = &fake_vtable};
     stage.board->config.letters = &fake.port;
     EXPECT_OK(ks_switchboard_open(stage.board, &request, NULL, &session, &detail));
     stage_put(&stage, 0, 1);
