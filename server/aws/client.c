@@ -21,6 +21,7 @@
 const char KS_AWS_JSON_TYPE_1_0[] = "application/x-amz-json-1.0";
 const char KS_AWS_JSON_TYPE_1_1[] = "application/x-amz-json-1.1";
 const char KS_AWS_CBOR_TYPE[] = "application/x-amz-cbor-1.1";
+const char KS_AWS_FORM_TYPE[] = "application/x-www-form-urlencoded; charset=utf-8";
 
 /* How long connections are held to be dead that are as old as one that died: longer than any is kept
  * unused. */
@@ -28,7 +29,7 @@ enum { SUSPICION_MS = 60 * 1000 };
 
 static const struct service {
     const char *name;
-    const char *target;
+    const char *target; /* NULL: the body names the operation. */
     const char *content_type;
     uint32_t attempts_max;
     int32_t first_ms;
@@ -37,6 +38,8 @@ static const struct service {
                         KS_RETRY_FIRST_MS},
     [KS_AWS_DYNAMODB] = {"dynamodb", "DynamoDB_20120810", KS_AWS_JSON_TYPE_1_0,
                          KS_RETRY_ATTEMPTS_DYNAMODB, KS_RETRY_FIRST_MS_DYNAMODB},
+    [KS_AWS_SQS] = {"sqs", "AmazonSQS", KS_AWS_JSON_TYPE_1_0, KS_RETRY_ATTEMPTS, KS_RETRY_FIRST_MS},
+    [KS_AWS_SNS] = {"sns", NULL, KS_AWS_FORM_TYPE, KS_RETRY_ATTEMPTS, KS_RETRY_FIRST_MS},
 };
 
 struct ks_aws_client {
@@ -460,13 +463,15 @@ static ks_err attempt(struct ks_aws_call *call, const struct ks_credentials *cre
     uint32_t count_of_headers = 0;
 
     KS_TRY(locate(client, credentials->account, detail));
-    snprintf(target, sizeof(target), "%s.%s", client->service->target, call->request.operation);
     headers[count_of_headers++] =
         (struct ks_http_header){KS_VIEW("Host"), ks_view_text(endpoint->host)};
     headers[count_of_headers++] =
         (struct ks_http_header){KS_VIEW("Content-Type"), ks_view_text(call->request.content_type)};
-    headers[count_of_headers++] =
-        (struct ks_http_header){KS_VIEW("X-Amz-Target"), ks_view_text(target)};
+    if (client->service->target != NULL) {
+        snprintf(target, sizeof(target), "%s.%s", client->service->target, call->request.operation);
+        headers[count_of_headers++] =
+            (struct ks_http_header){KS_VIEW("X-Amz-Target"), ks_view_text(target)};
+    }
     KS_TRY(sign(call, credentials, endpoint, headers, count_of_headers, &signature));
     memcpy(call->access_key, credentials->access_key, sizeof(call->access_key));
     headers[count_of_headers++] =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client.h - a client of one AWS service (Kinesis, DynamoDB): a call is credentials, a signature,
+/* client.h - a client of one AWS service (Kinesis, DynamoDB, SQS, SNS): a call is credentials, a signature,
  * HTTP, and its failure.
  *
  * A call names an operation and brings a body; its answer comes later on the loop, never inside the
@@ -40,7 +40,8 @@ struct ks_credentials_source;
 struct ks_endpoint;
 struct ks_endpoint_rules;
 
-enum ks_aws_service { KS_AWS_KINESIS, KS_AWS_DYNAMODB };
+/* SNS takes forms and answers in XML (the AWS Query protocol); the others take what an X-Amz-Target names. */
+enum ks_aws_service { KS_AWS_KINESIS, KS_AWS_DYNAMODB, KS_AWS_SQS, KS_AWS_SNS };
 
 struct ks_aws_client_options {
     enum ks_aws_service service;
@@ -80,7 +81,7 @@ struct ks_aws_answer {
 
 struct ks_aws_request {
     const char *operation;    /* "GetItem"; must live as long as the call: a literal. */
-    const char *content_type; /* NULL: the service's JSON type. Likewise a literal. */
+    const char *content_type; /* NULL: the service's own type. Likewise a literal. */
     ks_view body;             /* Copied. */
     ks_span timeout;          /* Of one attempt, from the moment it is handed to HTTP; of silence
                                  within it: KS_AWS_SILENCE_MS. */
@@ -98,6 +99,7 @@ struct ks_aws_request {
 extern const char KS_AWS_JSON_TYPE_1_0[]; /* application/x-amz-json-1.0 */
 extern const char KS_AWS_JSON_TYPE_1_1[]; /* application/x-amz-json-1.1 */
 extern const char KS_AWS_CBOR_TYPE[];     /* application/x-amz-cbor-1.1 */
+extern const char KS_AWS_FORM_TYPE[];     /* application/x-www-form-urlencoded; charset=utf-8 */
 
 /* Begins a call. NO_MEMORY, FULL (too many in flight): then there is no call, and `done` is never
  * called. `ret_call` is good until `done` is called, and may be NULL. */

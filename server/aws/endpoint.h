@@ -47,7 +47,7 @@ enum ks_account_mode { KS_ACCOUNT_PREFERRED, KS_ACCOUNT_DISABLED, KS_ACCOUNT_REQ
 
 /* What decides where a service is. Texts are borrowed; NULL is as good as "". */
 struct ks_endpoint_rules {
-    const char *service; /* "kinesis", "dynamodb", "sts". */
+    const char *service; /* "kinesis", "dynamodb", "sts", "sqs", "sns". */
     const char *region;
     const char *url;        /* Configured; "": none. */
     const char *url_source; /* Who says so, for people: "AWS_ENDPOINT_URL". */

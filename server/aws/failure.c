@@ -4,6 +4,7 @@
 #include "aws/cbor.h"
 #include "aws/head.h"
 #include "aws/json.h"
+#include "aws/xml.h"
 
 #include <stdio.h>
 
@@ -18,7 +19,9 @@ static const struct meaning {
 } MEANINGS[] = {
     {"BandwidthLimitExceeded", KS_ERR_THROTTLED, THROTTLE},
     {"EC2ThrottledException", KS_ERR_THROTTLED, THROTTLE},
+    {"KMSThrottling", KS_ERR_THROTTLED, THROTTLE},
     {"KMSThrottlingException", KS_ERR_THROTTLED, THROTTLE},
+    {"KmsThrottled", KS_ERR_THROTTLED, THROTTLE},
     {"LimitExceededException", KS_ERR_THROTTLED, THROTTLE},
     {"PriorRequestNotComplete", KS_ERR_THROTTLED, THROTTLE},
     {"ProvisionedThroughputExceededException", KS_ERR_THROTTLED, THROTTLE},
@@ -26,6 +29,7 @@ static const struct meaning {
     {"RequestThrottled", KS_ERR_THROTTLED, THROTTLE},
     {"RequestThrottledException", KS_ERR_THROTTLED, THROTTLE},
     {"SlowDown", KS_ERR_THROTTLED, THROTTLE},
+    {"Throttled", KS_ERR_THROTTLED, THROTTLE},
     {"ThrottledException", KS_ERR_THROTTLED, THROTTLE},
     {"Throttling", KS_ERR_THROTTLED, THROTTLE},
     {"ThrottlingException", KS_ERR_THROTTLED, THROTTLE},
@@ -47,10 +51,21 @@ static const struct meaning {
     {"InvalidClientTokenId", KS_ERR_DENIED, TOKEN},
     {"InvalidIdentityToken", KS_ERR_DENIED, PLAIN},
     {"IDPRejectedClaim", KS_ERR_DENIED, PLAIN},
+    {"AuthorizationError", KS_ERR_DENIED, PLAIN},
+    {"KMSAccessDenied", KS_ERR_DENIED, PLAIN},
     {"KMSAccessDeniedException", KS_ERR_DENIED, PLAIN},
+    {"KMSDisabled", KS_ERR_DENIED, PLAIN},
     {"KMSDisabledException", KS_ERR_DENIED, PLAIN},
+    {"KMSInvalidState", KS_ERR_DENIED, PLAIN},
     {"KMSInvalidStateException", KS_ERR_DENIED, PLAIN},
+    {"KMSNotFound", KS_ERR_DENIED, PLAIN},
     {"KMSNotFoundException", KS_ERR_DENIED, PLAIN},
+    {"KmsAccessDenied", KS_ERR_DENIED, PLAIN},
+    {"KmsDisabled", KS_ERR_DENIED, PLAIN},
+    {"KmsInvalidKeyUsage", KS_ERR_DENIED, PLAIN},
+    {"KmsInvalidState", KS_ERR_DENIED, PLAIN},
+    {"KmsNotFound", KS_ERR_DENIED, PLAIN},
+    {"KmsOptInRequired", KS_ERR_DENIED, PLAIN},
     {"KMSOptInRequired", KS_ERR_DENIED, PLAIN},
     {"MissingAuthenticationToken", KS_ERR_DENIED, PLAIN},
     {"MissingAuthenticationTokenException", KS_ERR_DENIED, PLAIN},
@@ -64,6 +79,9 @@ static const struct meaning {
     {"ExpiredNextTokenException", KS_ERR_EXPIRED, PLAIN},
     {"ResourceNotFoundException", KS_ERR_NOT_FOUND, PLAIN},
     {"TableNotFoundException", KS_ERR_NOT_FOUND, PLAIN},
+    {"NotFound", KS_ERR_NOT_FOUND, PLAIN},
+    {"QueueDoesNotExist", KS_ERR_NOT_FOUND, PLAIN},
+    {"AWS.SimpleQueueService.NonExistentQueue", KS_ERR_NOT_FOUND, PLAIN},
     {"ResourceInUseException", KS_ERR_EXISTS, PLAIN},
     {"TableAlreadyExistsException", KS_ERR_EXISTS, PLAIN},
     {"TransactionConflictException", KS_ERR_BUSY, PLAIN},
@@ -71,6 +89,7 @@ static const struct meaning {
     {"UnknownOperationException", KS_ERR_UNSUPPORTED, PLAIN},
 
     {"IDPCommunicationError", KS_ERR_SERVER, PLAIN},
+    {"InternalError", KS_ERR_SERVER, PLAIN},
     {"InternalFailure", KS_ERR_SERVER, PLAIN},
     {"InternalFailureException", KS_ERR_SERVER, PLAIN},
     {"InternalServerError", KS_ERR_SERVER, PLAIN},
@@ -164,6 +183,32 @@ static ks_err read_json(ks_view body, struct ks_failure *failure)
     return KS_OK;
 }
 
+/* Copies the text of an element; one with an entity that is not of XML itself is copied as it was sent. */
+static void copy_element(char *buffer, size_t capacity, ks_view xml, const char *name)
+{
+    char text[KS_FAILURE_MESSAGE_MAX + 1];
+    ks_view content;
+
+    if (!ks_ok(ks_xml_child(xml, name, &content)))
+        return;
+    if (ks_ok(ks_xml_text(content, text, sizeof(text))))
+        content = ks_view_text(text);
+    copy_cut(buffer, capacity, content);
+}
+
+/* <ErrorResponse><Error><Code>..</Code><Message>..</Message></Error></ErrorResponse>, as the AWS Query protocol has it
+ * (smithy awsQuery, "Operation error serialization"). */
+static ks_err read_xml(ks_view body, struct ks_failure *failure)
+{
+    ks_view xml;
+
+    KS_TRY(ks_xml_child(body, "ErrorResponse", &xml));
+    KS_TRY(ks_xml_child(xml, "Error", &xml));
+    copy_element(failure->code, sizeof(failure->code), xml, "Code");
+    copy_element(failure->message, sizeof(failure->message), xml, "Message");
+    return KS_OK;
+}
+
 /* A text that is longer than its place is left out; AWS has none in CBOR. */
 static ks_err read_cbor_member(ks_view *body, struct ks_failure *failure)
 {
@@ -225,7 +270,8 @@ void ks_failure_read(int status, ks_view head, ks_view body, struct ks_failure *
     ks_view name = ks_head_find(head, "x-amzn-ErrorType");
 
     /* A body that breaks off may still have told its code: what was read so far counts. */
-    ks_err err = ks_view_starts(type, KS_VIEW("application/x-amz-cbor"))
+    ks_err err = ks_view_starts(ks_view_trim(body), KS_VIEW("<")) ? read_xml(body, &failure)
+                 : ks_view_starts(type, KS_VIEW("application/x-amz-cbor"))
                      ? read_cbor(body, &failure)
                      : read_json(body, &failure);
     (void)err;

@@ -3,8 +3,9 @@
  *
  * The AWS JSON and CBOR protocols put the code into the body's `__type` (cut at the first ':', then
  * what follows the last '#'), or into the header x-amzn-ErrorType; the text into `message` or
- * `Message`. Sources: botocore parsers.py, the smithy AWS JSON 1.0/1.1 protocols, and
- * retries/standard.py for what counts as a throttle. A body that cannot be read, or none at all,
+ * `Message`. The AWS Query protocol (SNS) has both in an XML `Error`. Sources: botocore parsers.py,
+ * the smithy AWS JSON 1.0/1.1 and AWS Query protocols, and retries/standard.py for what counts as a
+ * throttle. A body that cannot be read, or none at all,
  * still gives a failure: by the status. Pure.
  */
 #ifndef KS_AWS_FAILURE_H

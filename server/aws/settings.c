@@ -20,6 +20,8 @@ static const struct service {
     [KS_SETTINGS_KINESIS] = {"kinesis", "AWS_ENDPOINT_URL_KINESIS"},
     [KS_SETTINGS_DYNAMODB] = {"dynamodb", "AWS_ENDPOINT_URL_DYNAMODB"},
     [KS_SETTINGS_STS] = {"sts", "AWS_ENDPOINT_URL_STS"},
+    [KS_SETTINGS_SQS] = {"sqs", "AWS_ENDPOINT_URL_SQS"},
+    [KS_SETTINGS_SNS] = {"sns", "AWS_ENDPOINT_URL_SNS"},
 };
 
 /* Both files, and what they say about the profile. */

@@ -13,8 +13,14 @@
 #include "aws/endpoint.h"
 #include "aws/limits.h"
 
-enum ks_settings_service { KS_SETTINGS_KINESIS, KS_SETTINGS_DYNAMODB, KS_SETTINGS_STS };
-enum { KS_SETTINGS_SERVICES = KS_SETTINGS_STS + 1 };
+enum ks_settings_service {
+    KS_SETTINGS_KINESIS,
+    KS_SETTINGS_DYNAMODB,
+    KS_SETTINGS_STS,
+    KS_SETTINGS_SQS,
+    KS_SETTINGS_SNS
+};
+enum { KS_SETTINGS_SERVICES = KS_SETTINGS_SNS + 1 };
 
 struct ks_settings {
     char region[KS_REGION_MAX + 1]; /* "": nobody says. */

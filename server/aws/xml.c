@@ -98,10 +98,10 @@ static ks_err take_tag(ks_view *rest, struct tag *ret_tag)
     return KS_OK;
 }
 
-ks_err ks_xml_child(ks_view content, const char *name, ks_view *ret_content)
+ks_err ks_xml_next(ks_view *content, const char *name, ks_view *ret_content)
 {
     ks_view wanted = ks_view_text(name);
-    ks_view rest = content;
+    ks_view rest = *content;
     const uint8_t *begin = NULL; /* Of what we look for, once it was found. */
     uint64_t depth = 0;
     struct tag tag;
@@ -126,9 +126,15 @@ ks_err ks_xml_child(ks_view content, const char *name, ks_view *ret_content)
                 return KS_FAIL(MALFORMED);
             *ret_content =
                 empty ? ks_view_of(begin, 0) : ks_view_of(begin, (size_t)(tag.whole.data - begin));
+            *content = rest;
             return KS_OK;
         }
     }
+}
+
+ks_err ks_xml_child(ks_view content, const char *name, ks_view *ret_content)
+{
+    return ks_xml_next(&content, name, ret_content);
 }
 
 static ks_err take_entity(ks_view *text, char *ret_byte)

@@ -78,6 +78,31 @@ TEST(a_cbor_body_says_the_same)
     EXPECT_STR(failure.code, "");
 }
 
+TEST(xml_of_the_query_protocol_says_the_same)
+{
+    struct ks_failure failure = read_one(
+        403, "Content-Type: text/xml\r\nx-amzn-RequestId: r1\r\n",
+        KS_VIEW(
+            "<?xml version=\"1.0\"?>\n<ErrorResponse "
+            "xmlns=\"u\"><Error><Type>Sender</Type><Code>AuthorizationError</Code>"
+            "<Message>User: a &amp; b</Message></Error><RequestId>r2</RequestId></ErrorResponse>"));
+
+    EXPECT_STR(failure.code, "AuthorizationError");
+    EXPECT_STR(failure.message, "User: a & b");
+    EXPECT_STR(failure.request_id, "r1");
+    EXPECT(ks_err_is(failure.err, KS_ERR_DENIED));
+    failure = read_one(400, "",
+                       KS_VIEW("<ErrorResponse><Error><Code>NotFound</Code></Error>"
+                               "</ErrorResponse>"));
+    EXPECT(ks_err_is(failure.err, KS_ERR_NOT_FOUND));
+    failure = read_one(
+        400, "", KS_VIEW("<ErrorResponse><Error><Code>A&#10;B</Code></Error></ErrorResponse>"));
+    EXPECT_STR(failure.code, "A&#10;B");
+    failure = read_one(502, "Content-Type: text/html\r\n", KS_VIEW("<html><body>Bad gateway"));
+    EXPECT_STR(failure.code, "");
+    EXPECT(ks_err_is(failure.err, KS_ERR_SERVER));
+}
+
 TEST(the_header_says_the_code_where_the_body_does_not)
 {
     struct ks_failure failure =
@@ -108,6 +133,10 @@ TEST(codes_mean_what_the_table_says)
         {"ExpiredTokenException", KS_ERR_DENIED, false, false, true},
         {"UnrecognizedClientException", KS_ERR_DENIED, false, false, true},
         {"ResourceNotFoundException", KS_ERR_NOT_FOUND, false, false, false},
+        {"QueueDoesNotExist", KS_ERR_NOT_FOUND, false, false, false},
+        {"KmsAccessDenied", KS_ERR_DENIED, false, false, false},
+        {"KMSAccessDenied", KS_ERR_DENIED, false, false, false},
+        {"KmsThrottled", KS_ERR_THROTTLED, true, false, false},
         {"InternalFailure", KS_ERR_SERVER, false, false, false},
         {"ValidationException", KS_ERR_INVALID, false, false, false},
         {"UnknownOperationException", KS_ERR_UNSUPPORTED, false, false, false},

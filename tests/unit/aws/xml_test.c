@@ -33,6 +33,25 @@ TEST(children_are_found)
     expect_text("text <a>x</a>", "a", "x");
 }
 
+TEST(next_finds_one_element_after_the_other)
+{
+    ks_view list = KS_VIEW("<m>1</m> <other><m>deep</m></other><m/><!-- <m>no</m> --><m>3</m>");
+    const char *const expected[] = {"1", "", "3"};
+    ks_view content;
+
+    for (size_t at = 0; at < 3; at++) {
+        char text[8];
+
+        EXPECT_OK(ks_xml_next(&list, "m", &content));
+        EXPECT_OK(ks_xml_text(content, text, sizeof(text)));
+        EXPECT_STR(text, expected[at]);
+    }
+    EXPECT_ERR(ks_xml_next(&list, "m", &content), NOT_FOUND);
+    list = KS_VIEW("<m>1</m><m>");
+    EXPECT_OK(ks_xml_next(&list, "m", &content));
+    EXPECT_ERR(ks_xml_next(&list, "m", &content), MALFORMED);
+}
+
 TEST(elements_of_the_same_name_nest)
 {
     ks_view content;
