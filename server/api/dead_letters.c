@@ -32,10 +32,18 @@ static struct ks_dead_letters *store_of(struct ks_exchange *exchange)
 {
     struct ks_dead_letters *store = ks_switchboard_letters(exchange->subscription->board);
 
-    if (store == NULL)
+    if (store == NULL) {
         ks_exchange_problem(
             exchange, KS_PROBLEM_FAILED_PRECONDITION,
             "there is no place for dead letters: set --dead-letters or --state-dir");
+    } else if (store->sink != NULL) {
+        ks_exchange_problem(
+            exchange, KS_PROBLEM_FAILED_PRECONDITION,
+            "dead letters are sent to %s: read them there, this sidecar cannot list, redrive or "
+            "discard them",
+            store->sink);
+        store = NULL;
+    }
     return store;
 }
 

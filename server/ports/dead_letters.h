@@ -57,10 +57,13 @@ struct ks_letters_answer {
 
 typedef void ks_letters_answered(void *arg, const struct ks_letters_answer *answer);
 
+/* A store, or a sink: a sink sends letters to a destination that others read, at least once and each with its id; of
+ * its vtable only `write` and `close` are there. */
 struct ks_dead_letters {
     const struct ks_dead_letters_vtable *vtable;
-    uint32_t
-        claim_ms; /* How long a claim lasts that is not renewed; 0: no other process has the store. */
+    /* How long a claim lasts that is not renewed; 0: no other process has the store. */
+    uint32_t claim_ms;
+    const char *sink; /* The destination of a sink as it was configured; NULL: a store. */
 };
 
 struct ks_dead_letters_vtable {

@@ -161,3 +161,24 @@ TEST(a_letter_that_is_discarded_is_not_delivered_any_more)
     EXPECT_CONTAINS(order("redrive"), "404");
     rig_end(&rig);
 }
+
+TEST(letters_of_a_sink_are_neither_listed_nor_redriven_nor_discarded)
+{
+    const char *answer;
+
+    rig_begin(&rig);
+    rig.stage.letters->sink = "sqs:https://sqs.eu-west-1.amazonaws.com/1/q";
+    (void)snprintf(letter, sizeof(letter), "x");
+    for (int at = 0; at < 3; at++) {
+        answer = at == 0 ? rig_call(&rig, "GET", "/v1/dead-letters", "")
+                         : order(at == 1 ? "redrive" : "discard");
+        EXPECT_CONTAINS(answer, "400 Bad Request");
+        EXPECT_CONTAINS(answer, "failed-precondition");
+        EXPECT_CONTAINS(answer, "sqs:https://sqs.eu-west-1.amazonaws.com/1/q");
+    }
+    /* A record can be given up all the same. */
+    stage_put(&rig.stage, 0, 1);
+    EXPECT_CONTAINS(settle(rig_member(rig_pull(&rig, "/v1/records"), "ack_id"), "dead_letter", ""),
+                    "\"persisted\":true");
+    rig_end(&rig);
+}
