@@ -175,16 +175,25 @@ static ks_err check_places(const struct ks_options *options, struct ks_detail *d
 
 static ks_err check_dead_letters(const struct ks_options *options, struct ks_detail *detail)
 {
+    static const char *const prefixes[] = {"sqlite:", "sqs:", "sns:", "kinesis:"};
     const bool table = strcmp(options->dead_letters, "table") == 0;
 
     if (table && strcmp(options->leases, "dynamodb") != 0)
         return ks_err_because(KS_FAIL(INVALID), detail,
                               "--dead-letters: table wants --leases dynamodb");
-    if (!table && options->dead_letters[0] != '\0' &&
-        (strncmp(options->dead_letters, "sqlite:", 7) != 0 || options->dead_letters[7] == '\0'))
-        return ks_err_because(KS_FAIL(INVALID), detail,
-                              "--dead-letters: wants table or sqlite:PATH");
-    return KS_OK;
+    if (table || options->dead_letters[0] == '\0')
+        return KS_OK;
+    /* What stands behind the prefix of a sink is read where it is opened. */
+    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+        const size_t size = strlen(prefixes[i]);
+
+        if (strncmp(options->dead_letters, prefixes[i], size) == 0 &&
+            options->dead_letters[size] != '\0')
+            return KS_OK;
+    }
+    return ks_err_because(KS_FAIL(INVALID), detail,
+                          "--dead-letters: wants table, sqlite:PATH, sqs:QUEUE_URL, sns:TOPIC_ARN "
+                          "or kinesis:STREAM");
 }
 
 static ks_err check_poison(const struct ks_options *options, struct ks_detail *detail)

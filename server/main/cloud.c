@@ -125,8 +125,10 @@ static ks_err find_role(struct ks_cloud *cloud, enum ks_aws_service service,
                         const struct ks_cloud_role *role, struct ks_credentials_source **ret_source,
                         struct ks_detail *detail)
 {
-    static const char *const names[] = {
-        [KS_AWS_KINESIS] = "kinesis", [KS_AWS_DYNAMODB] = "dynamodb"};
+    static const char *const names[] = {[KS_AWS_KINESIS] = "kinesis",
+                                        [KS_AWS_DYNAMODB] = "dynamodb",
+                                        [KS_AWS_SQS] = "sqs",
+                                        [KS_AWS_SNS] = "sns"};
     struct ks_credentials_options options = {
         .loop = cloud->loop,
         .http = cloud->http,
@@ -197,14 +199,40 @@ static void warn_of_plain_http(const struct ks_endpoint *endpoint)
                 endpoint->url);
 }
 
+/* A client of the service with these rules and credentials. */
+static ks_err make_client(struct ks_cloud *cloud, enum ks_aws_service service,
+                          const struct ks_endpoint_rules *rules,
+                          struct ks_credentials_source *credentials,
+                          struct ks_aws_client **ret_client, struct ks_detail *detail)
+{
+    struct ks_endpoint endpoint;
+    struct ks_endpoint_rules common = *rules;
+    const struct ks_aws_client_options options = {
+        .service = service,
+        .loop = cloud->loop,
+        .http = cloud->http,
+        .credentials = credentials,
+        .endpoint = &endpoint,
+        .rules = rules,
+        .attempts_max = cloud->settings->max_attempts,
+        .seed = ks_random_u64(),
+    };
+
+    /* The account is not known yet; everything else is told now. */
+    common.account_mode = KS_ACCOUNT_DISABLED;
+    KS_TRY(ks_endpoint_find(&common, NULL, KS_ENDPOINT_CONTROL, &endpoint, detail));
+    KS_TRY(ks_aws_client_new(&options, ret_client));
+    ks_info("aws: %s is asked at %s, region %s", rules->service, endpoint.url, endpoint.region);
+    warn_of_plain_http(&endpoint);
+    return KS_OK;
+}
+
 static ks_err open_client(struct ks_cloud_part *part, enum ks_aws_service service,
                           struct ks_detail *detail)
 {
     struct ks_cloud *cloud = part->cloud;
-    struct ks_endpoint endpoint;
+    struct ks_credentials_source *credentials;
     struct ks_endpoint_rules rules;
-    struct ks_endpoint_rules common;
-    struct ks_aws_client_options options = {.service = service, .loop = cloud->loop};
 
     assert(cloud->settings != NULL);
 
@@ -212,23 +240,67 @@ static ks_err open_client(struct ks_cloud_part *part, enum ks_aws_service servic
     if (cloud->credentials == NULL)
         KS_TRY(open_credentials(cloud, part->stream_region, detail));
     KS_TRY(find_rules(part, service, &rules, detail));
-    /* The account is not known yet; everything else is told now. */
-    common = rules;
-    common.account_mode = KS_ACCOUNT_DISABLED;
-    KS_TRY(ks_endpoint_find(&common, NULL, KS_ENDPOINT_CONTROL, &endpoint, detail));
-    options.http = cloud->http;
-    KS_TRY(find_credentials(part, service, &options.credentials, detail));
-    options.endpoint = &endpoint;
-    options.rules = &rules;
-    options.attempts_max = cloud->settings->max_attempts;
-    options.seed = ks_random_u64();
-    KS_TRY(ks_aws_client_new(&options, &part->clients[service]));
-    ks_info("aws: %s is asked at %s, region %s", rules.service, endpoint.url, endpoint.region);
-    warn_of_plain_http(&endpoint);
+    KS_TRY(find_credentials(part, service, &credentials, detail));
+    KS_TRY(make_client(cloud, service, &rules, credentials, &part->clients[service], detail));
     if (service == KS_AWS_KINESIS && cloud->settings->region[0] != '\0' &&
         strcmp(cloud->settings->region, rules.region) != 0)
         ks_info("aws: the stream is in %s, as its ARN says, and all else in %s", rules.region,
                 cloud->settings->region);
+    return KS_OK;
+}
+
+static enum ks_settings_service settings_of(enum ks_aws_service service)
+{
+    switch (service) {
+    case KS_AWS_KINESIS: return KS_SETTINGS_KINESIS;
+    case KS_AWS_DYNAMODB: return KS_SETTINGS_DYNAMODB;
+    case KS_AWS_SQS: return KS_SETTINGS_SQS;
+    case KS_AWS_SNS: return KS_SETTINGS_SNS;
+    }
+    assert(false);
+    return KS_SETTINGS_KINESIS;
+}
+
+/* A configured URL goes before that of the place, as in the SDKs. */
+static ks_err rules_at(const struct ks_cloud_part *part, const struct ks_cloud_place *place,
+                       struct ks_endpoint_rules *ret_rules, struct ks_detail *detail)
+{
+    struct ks_endpoint_rules rules =
+        ks_settings_rules(part->cloud->settings, settings_of(place->service));
+
+    if (place->region[0] != '\0')
+        rules.region = place->region;
+    if (rules.region[0] == '\0')
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "no region for %s: set AWS_REGION, or `region` in the profile",
+                              place->source);
+    if (rules.url[0] == '\0' && place->url[0] != '\0') {
+        rules.url = place->url;
+        rules.url_source = place->source;
+    }
+    if (place->stream[0] != '\0')
+        rules.stream_arn = place->stream;
+    *ret_rules = rules;
+    return KS_OK;
+}
+
+ks_err ks_cloud_client_at(struct ks_cloud_part *part, const struct ks_cloud_place *place,
+                          struct ks_aws_client **ret_client, const char **ret_region,
+                          struct ks_detail *detail)
+{
+    struct ks_cloud *cloud = part->cloud;
+    struct ks_endpoint_rules rules;
+
+    assert(part->beside == NULL);
+
+    find_stream_region(part);
+    KS_TRY(rules_at(part, place, &rules, detail));
+    if (cloud->credentials == NULL)
+        KS_TRY(open_credentials(cloud, rules.region, detail));
+    KS_TRY(make_client(cloud, place->service, &rules, cloud->credentials, &part->beside, detail));
+    (void)snprintf(part->beside_region, sizeof(part->beside_region), "%s", rules.region);
+    *ret_client = part->beside;
+    *ret_region = part->beside_region;
     return KS_OK;
 }
 
@@ -247,6 +319,8 @@ void ks_cloud_leave(struct ks_cloud_part *part)
         ks_aws_client_free(part->clients[at]);
         part->clients[at] = NULL;
     }
+    ks_aws_client_free(part->beside);
+    part->beside = NULL;
 }
 
 void ks_cloud_close(struct ks_cloud *cloud)

@@ -14,7 +14,7 @@
 #include "base/limits.h"
 #include "base/loop.h"
 
-enum { KS_AWS_SERVICES = KS_AWS_DYNAMODB + 1 };
+enum { KS_AWS_SERVICES = KS_AWS_SNS + 1 };
 
 /* A role that the client of a service assumes; "" or NULL: none. */
 struct ks_cloud_role {
@@ -43,6 +43,15 @@ struct ks_cloud {
     uint32_t source_count;
 };
 
+/* Where a client asks that is neither the stream's nor the lease table's. */
+struct ks_cloud_place {
+    enum ks_aws_service service;
+    const char *region; /* "": that of the settings. */
+    const char *url;    /* Where no setting names an endpoint; "": as the region says. */
+    const char *stream; /* Of Kinesis: the ARN of the stream; "": it is named. */
+    const char *source; /* The option that asks, for errors. */
+};
+
 /* What a subscription has of it. */
 struct ks_cloud_part {
     struct ks_cloud *cloud;
@@ -52,6 +61,8 @@ struct ks_cloud_part {
 
     struct ks_aws_client *clients[KS_AWS_SERVICES]; /* NULL: not used. */
     char stream_region[KS_REGION_MAX + 1];          /* Of its ARN; "": none. */
+    struct ks_aws_client *beside;                   /* Of ks_cloud_client_at; NULL: none. */
+    char beside_region[KS_REGION_MAX + 1];
 };
 
 /* Reads the settings. Turns the loop while the instance is asked for its region, which is done if nobody names one;
@@ -61,6 +72,12 @@ KS_MUST_USE ks_err ks_cloud_open(struct ks_cloud *cloud, struct ks_loop *loop,
 /* The client of a service, one for the part, made with all it needs. Failures as above. Nothing is asked of AWS yet. */
 KS_MUST_USE ks_err ks_cloud_client(struct ks_cloud_part *part, enum ks_aws_service service,
                                    struct ks_aws_client **ret_client, struct ks_detail *detail);
+/* A client of a place of its own, one for the part, with the credentials that all share. `ret_region` lives as long as
+ * the part; the texts of `place` must, too. Failures as above; INVALID also where nobody names a region. */
+KS_MUST_USE ks_err ks_cloud_client_at(struct ks_cloud_part *part,
+                                      const struct ks_cloud_place *place,
+                                      struct ks_aws_client **ret_client, const char **ret_region,
+                                      struct ks_detail *detail);
 /* After the store and the source are closed; before the cloud is. Does nothing to a zeroed one. */
 void ks_cloud_leave(struct ks_cloud_part *part);
 /* Also after a failure to open, and of one that is zeroed. */

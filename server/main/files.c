@@ -7,6 +7,7 @@
 #include "aws/settings.h"
 #include "base/budget.h"
 #include "main/filter.h"
+#include "main/room.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -189,6 +190,15 @@ static void look_filter(struct look *look, const char *option)
     ks_pattern_free(filter);
 }
 
+static void look_sink(struct look *look, const struct ks_options *options)
+{
+    struct ks_sink_target target;
+    struct ks_detail detail;
+
+    if (!ks_ok(ks_room_read_sink(options, &target, &detail)))
+        tell(look, &detail);
+}
+
 uint32_t ks_files_check(const struct ks_options *options, void (*say)(void *arg, const char *line),
                         void *arg)
 {
@@ -202,6 +212,8 @@ uint32_t ks_files_check(const struct ks_options *options, void (*say)(void *arg,
     /* By default both are where the leases are. */
     if (options->sources[KS_OPTION_dead_letters] != KS_OPTION_DEFAULT)
         look_database(&look, "--dead-letters", ks_option_path(options->dead_letters));
+    if (ks_sink_is_named(options->dead_letters))
+        look_sink(&look, options);
     look_filter(&look, options->filter);
     if (options->sources[KS_OPTION_state_dir] != KS_OPTION_DEFAULT)
         look_directory(&look, "--state-dir", options->state_dir);
@@ -214,7 +226,7 @@ uint32_t ks_files_check(const struct ks_options *options, void (*say)(void *arg,
         !ks_ok(
             ks_guard_check_token("--operator-token-file", options->operator_token_file, &detail)))
         tell(&look, &detail);
-    if (stream == NULL || leases == NULL)
+    if (stream == NULL || leases == NULL || ks_sink_is_named(options->dead_letters))
         look_aws(&look);
     return look.problems;
 }

@@ -8,6 +8,7 @@
 #include "adapters/kinesis/polling.h"
 #include "adapters/kinesis/user_records.h"
 #include "adapters/local/stream.h"
+#include "adapters/sinks/sink.h"
 #include "adapters/sqlite/dead_letters.h"
 #include "adapters/sqlite/store.h"
 #include "adapters/system/cpu.h"
@@ -15,6 +16,7 @@
 #include "aws/settings.h"
 #include "base/digest.h"
 #include "base/log.h"
+#include "base/options_check.h"
 #include "main/filter.h"
 #include "main/version.h"
 
@@ -211,6 +213,54 @@ static ks_err open_letters_table(struct ks_room *room, struct ks_detail *detail)
                                     &room->letters, detail);
 }
 
+/* Two ARNs differ in region or account, too; of a name neither is known. */
+static bool may_be_one_stream(const char *a, const char *b)
+{
+    const bool arns = strncmp(a, "arn:", 4) == 0 && strncmp(b, "arn:", 4) == 0;
+
+    return arns ? strcmp(a, b) == 0 : ks_option_same_stream(a, b);
+}
+
+ks_err ks_room_read_sink(const struct ks_options *options, struct ks_sink_target *ret_target,
+                         struct ks_detail *detail)
+{
+    struct ks_sink_target target;
+
+    KS_TRY(ks_sink_target_read(options->dead_letters, &target, detail));
+    if (target.kind == KS_SINK_KINESIS && ks_option_path(options->source) == NULL &&
+        may_be_one_stream(target.name, options->stream))
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "--dead-letters is the stream that is read (%s): name another "
+                              "stream, or name both by their ARNs",
+                              target.name);
+    *ret_target = target;
+    return KS_OK;
+}
+
+static ks_err open_sink(struct ks_room *room, struct ks_detail *detail)
+{
+    const struct ks_options *const options = room->options;
+    struct ks_sink_options sink = {.loop = room->loop,
+                                   .target = &room->sink,
+                                   .text = options->dead_letters,
+                                   .application = options->application,
+                                   .subscription = options->name};
+    struct ks_cloud_place place;
+
+    KS_TRY(ks_room_read_sink(options, &room->sink, detail));
+    place = (struct ks_cloud_place){
+        .service = ks_sink_service(room->sink.kind),
+        .region = room->sink.region,
+        .url = room->sink.url,
+        .stream = room->sink.kind == KS_SINK_KINESIS && room->sink.region[0] != '\0'
+                      ? room->sink.name
+                      : "",
+        .source = "--dead-letters",
+    };
+    KS_TRY(ks_cloud_client_at(&room->part, &place, &sink.client, &sink.region, detail));
+    return ks_sink_open(&sink, &room->letters);
+}
+
 static ks_err open_letters(struct ks_room *room, struct ks_detail *detail)
 {
     const char *path = ks_option_path(room->options->dead_letters);
@@ -225,6 +275,8 @@ static ks_err open_letters(struct ks_room *room, struct ks_detail *detail)
 
     if (strcmp(room->options->dead_letters, "table") == 0)
         return open_letters_table(room, detail);
+    if (ks_sink_is_named(room->options->dead_letters))
+        return open_sink(room, detail);
     if (path == NULL)
         return KS_OK;
     return ks_sqlite_letters_open(room->loop, path, &key, &room->letters, detail);

@@ -7,6 +7,7 @@
 #ifndef KS_MAIN_ROOM_H
 #define KS_MAIN_ROOM_H
 
+#include "adapters/sinks/target.h"
 #include "base/options.h"
 #include "main/cloud.h"
 #include "ports/switchboard.h"
@@ -30,7 +31,8 @@ struct ks_room {
     void *arg;
 
     struct ks_cloud_part part;
-    struct ks_pattern *filter; /* NULL: all records are delivered. */
+    struct ks_sink_target sink; /* Where dead letters are sent, if they are. */
+    struct ks_pattern *filter;  /* NULL: all records are delivered. */
     struct ks_lease_store *store;
     struct ks_stream_source *source;
     struct ks_stream_source *beside; /* For peek and replays; NULL: `source` is. */
@@ -46,6 +48,10 @@ struct ks_room {
 /* One after the other; nothing runs yet. On failure `detail` says which part, if anything does; the room must be closed
  * all the same. INVALID (a setting), and whatever keeps a part from opening. */
 KS_MUST_USE ks_err ks_room_open(struct ks_room *room, struct ks_detail *detail);
+/* Reads the destination that --dead-letters names; ks_sink_is_named() is true of it. INVALID with a detail: it is none,
+ * or the stream that is read. */
+KS_MUST_USE ks_err ks_room_read_sink(const struct ks_options *options,
+                                     struct ks_sink_target *ret_target, struct ks_detail *detail);
 /* After the API is closed. What was under way may still come back: turn the loop a little, free the loop, and then
  * call ks_room_free. Both do nothing to a room that is zeroed but for what the caller sets. */
 void ks_room_close(struct ks_room *room);

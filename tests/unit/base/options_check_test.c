@@ -62,6 +62,19 @@ TEST(places_want_a_word_or_a_path)
     expect_refused(options.leases, "dynamo", "neither dynamodb nor sqlite:PATH");
 }
 
+TEST(dead_letters_want_a_store_or_a_sink)
+{
+    begin();
+    expect_taken(options.dead_letters, "table");
+    expect_taken(options.dead_letters, "sqlite:/d/x.db");
+    expect_taken(options.dead_letters, "sqs:https://sqs.eu-west-1.amazonaws.com/1/q");
+    expect_taken(options.dead_letters, "sns:arn:aws:sns:eu-west-1:123456789012:t");
+    expect_taken(options.dead_letters, "kinesis:dead");
+    expect_refused(options.dead_letters, "sqs:", "--dead-letters: wants table, sqlite:PATH, sqs:");
+    expect_refused(options.dead_letters, "kinesis", "or kinesis:STREAM");
+    expect_refused(options.dead_letters, "s3", "--dead-letters: wants");
+}
+
 TEST(a_stream_and_its_leases_are_two_files)
 {
     begin();

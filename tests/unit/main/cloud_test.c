@@ -2,12 +2,15 @@
 #include "main/cloud.h"
 
 #include "base/budget.h"
+#include "base/log.h"
 #include "ks_test.h"
 
 #include "http_script.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static void set_environment(void)
 {
@@ -223,4 +226,87 @@ TEST(closing_nothing_is_allowed)
     ks_cloud_leave(&part);
     ks_cloud_close(&cloud);
     EXPECT(cloud.http == NULL);
+}
+
+/* What the log says of a client at this place: where it asks. */
+static const char *line_at(const struct ks_cloud_place *place, const char *expected_region)
+{
+    static char said[2000];
+    struct ks_cloud_part part = {.cloud = &cloud};
+    const int64_t live = ks_alloc_live();
+    const int log = memfd_create("log", MFD_CLOEXEC);
+    struct ks_aws_client *client = NULL;
+    const char *region = "";
+    struct ks_detail detail = {""};
+    ssize_t size;
+
+    ks_log_open(log, KS_LOG_INFO, KS_LOG_TEXT);
+    open_cloud();
+    EXPECT_OK(ks_cloud_client_at(&part, place, &client, &region, &detail));
+    EXPECT(client != NULL);
+    EXPECT_STR(region, expected_region);
+    ks_cloud_leave(&part);
+    close_cloud();
+    ks_log_close(1000);
+    size = pread(log, said, sizeof(said) - 1, 0);
+    EXPECT(size >= 0 && close(log) == 0);
+    said[size] = '\0';
+    EXPECT_EQ_I64(ks_alloc_live(), live);
+    return said;
+}
+
+TEST(client_of_a_place_asks_where_the_settings_or_the_place_say)
+{
+    struct ks_cloud_place place = {.service = KS_AWS_SQS,
+                                   .region = "us-west-2",
+                                   .url = "",
+                                   .stream = "",
+                                   .source = "--dead-letters"};
+
+    set_environment();
+    EXPECT_CONTAINS(line_at(&place, "us-west-2"),
+                    "sqs is asked at https://sqs.us-west-2.amazonaws.com/, region us-west-2");
+    place.url = "https://vpce-1.sqs.us-west-2.vpce.amazonaws.com";
+    EXPECT_CONTAINS(line_at(&place, "us-west-2"),
+                    "https://vpce-1.sqs.us-west-2.vpce.amazonaws.com/");
+    place.url = "";
+    EXPECT(setenv("AWS_USE_FIPS_ENDPOINT", "true", 1) == 0);
+    EXPECT_CONTAINS(line_at(&place, "us-west-2"), "https://sqs-fips.us-west-2.amazonaws.com/");
+    EXPECT(unsetenv("AWS_USE_FIPS_ENDPOINT") == 0);
+    EXPECT(setenv("AWS_ENDPOINT_URL_SQS", "http://127.0.0.1:9", 1) == 0);
+    EXPECT_CONTAINS(line_at(&place, "us-west-2"), "http://127.0.0.1:9/, region us-west-2");
+    EXPECT(unsetenv("AWS_ENDPOINT_URL_SQS") == 0);
+    place.region = "";
+    place.url = "http://localhost:4566";
+    EXPECT_CONTAINS(line_at(&place, "eu-central-1"), "http://localhost:4566/, region eu-central-1");
+    place = (struct ks_cloud_place){.service = KS_AWS_SNS,
+                                    .region = "eu-west-1",
+                                    .url = "",
+                                    .stream = "",
+                                    .source = "--dead-letters"};
+    EXPECT_CONTAINS(line_at(&place, "eu-west-1"), "https://sns.eu-west-1.amazonaws.com/");
+    place.service = KS_AWS_KINESIS;
+    place.stream = "arn:aws:kinesis:eu-west-1:123456789012:stream/dead";
+    EXPECT_CONTAINS(line_at(&place, "eu-west-1"), "kinesis.eu-west-1.amazonaws.com/");
+}
+
+TEST(client_of_a_place_without_a_region_is_refused)
+{
+    const struct ks_cloud_place place = {.service = KS_AWS_KINESIS,
+                                         .region = "",
+                                         .url = "",
+                                         .stream = "",
+                                         .source = "--dead-letters"};
+    struct ks_cloud_part part = {.cloud = &cloud};
+    struct ks_aws_client *client;
+    const char *region;
+    struct ks_detail detail = {""};
+
+    set_environment();
+    EXPECT(unsetenv("AWS_REGION") == 0);
+    open_cloud();
+    EXPECT_ERR(ks_cloud_client_at(&part, &place, &client, &region, &detail), INVALID);
+    EXPECT_CONTAINS(detail.text, "no region for --dead-letters: set AWS_REGION");
+    ks_cloud_leave(&part);
+    close_cloud();
 }

@@ -140,6 +140,22 @@ TEST(files_of_aws_are_looked_at_when_aws_is_asked)
     EXPECT_EQ_U64(check(), 0);
 }
 
+TEST(destination_of_dead_letters_is_looked_at)
+{
+    begin();
+    EXPECT(setenv("AWS_CA_BUNDLE", ks_test_path("none"), 1) == 0);
+    (void)snprintf(options.dead_letters, sizeof(options.dead_letters), "sqs:orders");
+    EXPECT_EQ_U64(check(), 2); /* AWS is asked, too. */
+    EXPECT_CONTAINS(said, "--dead-letters must be like sqs:https://");
+    EXPECT_CONTAINS(said, "AWS_CA_BUNDLE: ");
+    EXPECT(unsetenv("AWS_CA_BUNDLE") == 0);
+    begin_aws();
+    (void)snprintf(options.stream, sizeof(options.stream), "orders");
+    (void)snprintf(options.dead_letters, sizeof(options.dead_letters), "kinesis:orders");
+    EXPECT_EQ_U64(check(), 1);
+    EXPECT_CONTAINS(said, "--dead-letters is the stream that is read");
+}
+
 TEST(settings_that_cannot_be_are_told)
 {
     static const char *const bad[][3] = {

@@ -6,6 +6,7 @@
 #include "ks_test.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -101,6 +102,52 @@ TEST(two_rooms_share_a_stream_a_table_and_a_budget_and_drain_each_for_itself)
     EXPECT(!rooms[0].is_drained);
     EXPECT_EQ_U64(rooms[1].unsaved, 0);
     end(rooms, 2);
+}
+
+/* Opens a room whose dead letters go there, and closes it: what it says. */
+static ks_err open_with_letters(const char *stream, const char *source, const char *letters,
+                                struct ks_detail *ret_detail)
+{
+    struct ks_options own = options;
+    struct ks_room room = room_of("app");
+
+    (void)snprintf(own.dead_letters, sizeof own.dead_letters, "%s", letters);
+    (void)snprintf(own.stream, sizeof own.stream, "%s", stream);
+    if (source != NULL)
+        (void)snprintf(own.source, sizeof own.source, "%s", source);
+    room.options = &own;
+    EXPECT_OK(ks_cloud_open(&cloud, loop, ret_detail));
+    const ks_err err = ks_room_open(&room, ret_detail);
+    EXPECT(!ks_ok(err) || strcmp(room.letters->sink, letters) == 0);
+    ks_room_close(&room);
+    ks_loop_await_jobs(loop, ks_span_ms(20000));
+    ks_room_free(&room);
+    ks_cloud_close(&cloud);
+    return err;
+}
+
+TEST(dead_letters_go_to_a_sink_that_is_not_the_stream_that_is_read)
+{
+    static const char arn[] = "arn:aws:kinesis:eu-west-1:123456789012:stream/orders";
+    struct ks_detail detail = {""};
+
+    begin(ks_test_path("sink.db"));
+    EXPECT(setenv("AWS_REGION", "eu-west-1", 1) == 0);
+    EXPECT(setenv("AWS_EC2_METADATA_DISABLED", "true", 1) == 0);
+    EXPECT_OK(
+        open_with_letters("orders", NULL, "sqs:https://sqs.eu-west-1.amazonaws.com/1/q", &detail));
+    EXPECT_OK(open_with_letters("orders", NULL, "sns:arn:aws:sns:us-east-1:123456789012:t.fifo",
+                                &detail));
+    EXPECT_OK(open_with_letters("orders", NULL, "kinesis:orders",
+                                &detail)); /* A local one is another stream. */
+    EXPECT_ERR(open_with_letters("orders", NULL, "sqs:orders", &detail), INVALID);
+    EXPECT_CONTAINS(detail.text, "--dead-letters must be like sqs:https://sqs.REGION");
+    EXPECT_ERR(open_with_letters("orders", "kinesis", "kinesis:orders", &detail), INVALID);
+    EXPECT_CONTAINS(detail.text, "--dead-letters is the stream that is read (orders)");
+    EXPECT_ERR(open_with_letters(arn, "kinesis", "kinesis:orders", &detail), INVALID);
+    EXPECT_OK(open_with_letters(
+        arn, "kinesis", "kinesis:arn:aws:kinesis:us-east-1:123456789012:stream/orders", &detail));
+    ks_loop_free(loop);
 }
 
 TEST(what_does_not_open_is_named_and_leaves_nothing)
