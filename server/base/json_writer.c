@@ -60,6 +60,8 @@ size_t ks_writer_escaped_size(ks_view text)
     size_t plain = 0;
     size_t total;
 
+    if (text.size == 0)
+        return 0; /* Of no bytes there may be no pointer to add to. */
     while (plain < text.size && is_plain(text.data[plain]))
         plain++;
     total = plain;

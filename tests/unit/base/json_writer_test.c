@@ -54,6 +54,18 @@ TEST(what_is_not_plain_is_escaped_and_what_is_not_utf8_replaced)
     ks_bytes_free(&out);
 }
 
+TEST(text_without_bytes_is_an_empty_string)
+{
+    struct ks_writer json;
+
+    ks_bytes_init(&out, 4096);
+    ks_writer_begin(&json, &out);
+    ks_writer_text(&json, KS_VIEW_NONE);
+    EXPECT_OK(ks_writer_end(&json));
+    EXPECT_STR(written(), "\"\"");
+    ks_bytes_free(&out);
+}
+
 TEST(the_escaped_size_is_what_is_written)
 {
     uint8_t all[512];
