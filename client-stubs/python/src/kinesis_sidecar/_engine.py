@@ -6,6 +6,7 @@ they use `decided`, `extend`, `begin`, `may_begin`, `is_held`, `wants_request` a
 from __future__ import annotations
 
 import collections
+import itertools
 import threading
 from typing import Any, Callable, Iterable, Iterator
 
@@ -72,12 +73,13 @@ class Resolved:
 class Request:
     """The body of a settle request, and what its answer decides."""
 
-    __slots__ = ("body", "holds", "records", "repeated")
+    __slots__ = ("body", "holds", "records", "members", "repeated")
 
     def __init__(self) -> None:
         self.body: dict[str, Any] = {"settlements": []}
         self.holds: list[Hold] = []
         self.records: list[Record] = []  # With an outcome; none in an extension.
+        self.members: set[Record] | None = None  # The same; None: nobody has asked.
         self.repeated = False            # It was sent before, and had no answer.
 
     def add(self, item: dict[str, Any], records: Iterable[Record] = ()) -> None:
@@ -88,6 +90,12 @@ class Request:
     def is_full(self) -> bool:
         return len(self.body["settlements"]) >= ITEMS_MAX
 
+    def settles(self, record: Record) -> bool:
+        """Of a request that is complete."""
+        if self.members is None:
+            self.members = set(self.records)
+        return record in self.members
+
     def refusals(self, answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """The items that count as refused. A repeated retry counts as accepted if the sidecar redelivers its record:
         the first copy of the request, or the ack deadline, has taken the later records of the scope back."""
@@ -97,6 +105,23 @@ class Request:
         for failure in answer.get("failed") or ():
             if failure.get("ack_id") not in retries or failure.get("reason") not in REDELIVERED:
                 yield failure
+
+
+class Earlier:
+    """The records of this session that may be unconfirmed, by identity, for their redeliveries. It has all but those of the last
+    batch, and some that are confirmed."""
+
+    __slots__ = ("records", "first", "bytes")
+
+    def __init__(self, records: Iterable[Record]):
+        """The last delivery of a record counts."""
+        self.records = {record.identity: record for record in records}
+        self.first = len(self.records)
+        self.bytes = 0  # Of the records that were added later.
+
+    def add(self, group: Group) -> None:
+        self.records.update((record.identity, record) for record in group.records)
+        self.bytes += group.bytes
 
 
 class Engine:
@@ -141,8 +166,8 @@ class Engine:
         self.aside: dict[Any, list[Record]] = {}  # Records of `begin` that a retry holds, by scope.
         # The app has them, or the sidecar has not confirmed their outcome, and their session has ended.
         self.adoptable: dict[tuple[Any, ...], Record] = {}
-        # Unconfirmed records of this session, for the redeliveries in the last batch; None if it has none.
-        self.earlier: dict[tuple[Any, ...], Record] | None = None
+        # None: no record was redelivered for a while.
+        self.earlier: Earlier | None = None
         self.lease_lost = False  # Records of a lost lease may have no outcome yet.
         self.heads: dict[str, tuple[int, int]] = {}  # By shard: position of the first record of its last batch.
 
@@ -236,8 +261,9 @@ class Engine:
         if self.group is not None:
             self.group.whole = True
             self.mean_bytes = self.group.bytes // self.group.count
+            if self.earlier is not None:
+                self._add_earlier(self.earlier, self.group)
         shard_id = message["shard_id"] if isinstance(message, dict) else message.shard_id
-        self.earlier = None
         self.group = Group(batch_id, shard_id, now)
         self.groups[self.group] = None
         first = self.record_type(message, self, self.group)
@@ -270,6 +296,7 @@ class Engine:
                           if not self._is_settled(record)}
         self.adoptable.update((record.identity, record) for record in self._unconfirmed())
         self.heads = {}
+        self.earlier = None
         self.disconnected()
         for group in set(self.groups) | set(self.acked):
             group.live = False
@@ -332,9 +359,28 @@ class Engine:
         """The unconfirmed delivery of the record in this session. None if its retry was sent: the retry may have caused
         the redelivery, and the app gets it."""
         if self.earlier is None:
-            self.earlier = {record.identity: record for record in self._unconfirmed()}
-        record = self.earlier.get(redelivery.identity)
-        return None if record is None or (record.outcome == RETRY and record.processed) else record
+            self._forget_groups()
+            # The app may begin further records of the batches.
+            delivered = (record for group in self.groups if group is not self.group for record in group.records)
+            self.earlier = Earlier(itertools.chain(self._unconfirmed(), delivered))
+        record = self.earlier.records.get(redelivery.identity)
+        return None if record is None or not self._is_unconfirmed(record) else record
+
+    def _add_earlier(self, earlier: Earlier, group: Group) -> None:
+        """Adds a batch that has ended. It costs less to collect all again now and then than to remove each record that is
+        confirmed."""
+        earlier.add(group)
+        if len(earlier.records) > 2 * earlier.first + self.max_in_flight or earlier.bytes > self.max_in_flight_bytes:
+            self.earlier = None
+
+    def _is_unconfirmed(self, record: Record) -> bool:
+        """Whether the app has the record, or its outcome may settle a redelivery."""
+        if not record.processed:
+            return record.begun
+        if record.outcome == RETRY:
+            return False
+        is_sent = self.pending is not None and self.pending.settles(record)
+        return is_sent or record in record._group.unsent or record in self.urgent
 
     def _confirm(self, redelivery: Record) -> None:
         """The redelivery of a retried record stands for the answer and the barrier: it shows that the sidecar has taken
@@ -466,12 +512,16 @@ class Engine:
                 request.add({"ack_id": record.settle_id, "outcome": "extend", "delay_ms": settlement.delay_ms})
         if now >= self.extend_at:
             self.extend_at = now + self.ack_deadline / 3
-            self.groups = {group: None for group in self.groups if group.open > 0 or not group.whole}
+            self._forget_groups()
             self.lease_lost = not all(group.current for group in self.groups)
             for group in self.groups:
                 if group.live and group.open > 0 and now - group.since < self.options.max_processing and not request.is_full:
                     request.add({"batch_id": group.batch_id, "outcome": "extend", "delay_ms": int(self.ack_deadline * 1000)})
         return request if request.body["settlements"] else None
+
+    def _forget_groups(self) -> None:
+        """Those whose records all have an outcome. `acked` has what is to be sent."""
+        self.groups = {group: None for group in self.groups if group.open > 0 or not group.whole}
 
     def next_at(self, now: float) -> float:
         """When `request` has to be called again, if `wake` is not called before."""

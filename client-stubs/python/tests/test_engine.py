@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine alone: many redeliveries, and what they cost."""
+
+import collections
+
+from support import SESSION, record_line
+
+from kinesis_sidecar._engine import Engine
+from kinesis_sidecar._options import Options
+from kinesis_sidecar._record import JsonRecord
+
+
+class CountedRecord(JsonRecord):
+    """Counts how often an identity is computed."""
+
+    __slots__ = ()
+    identities = 0
+
+    @property
+    def identity(self):
+        CountedRecord.identities += 1
+        return super().identity
+
+
+class App:
+    """An engine, and the records that it hands out."""
+
+    def __init__(self, **session):
+        self.handed_out = collections.deque()
+        self.engine = Engine(Options("orders"), CountedRecord, self.handed_out.append, lambda event: None, lambda: None,
+                             lambda record: None, None)
+        self.engine.receive([(None, dict(SESSION, **session), 0)], 0.0)
+
+    def deliver(self, number, attempt=1):
+        """Delivers a batch of one record. Returns what the app may begin of it."""
+        batch_id = f"b{number}.{attempt}"
+        self.engine.receive([(batch_id, record_line(number, attempt, batch_id), 100)], 0.0)
+        return [record for item in self._items() for record in self.engine.begin(item)]
+
+    def _items(self):
+        while self.handed_out:
+            yield self.handed_out.popleft()
+
+
+def test_redelivery_costs_the_same_however_many_records_the_app_has():
+    app = App()
+    for number in range(1000):
+        app.deliver(number)
+    CountedRecord.identities = 0
+    for attempt in (2, 3):
+        for number in range(1000):
+            assert app.deliver(number, attempt) == []
+    assert CountedRecord.identities < 10 * 2000
+
+
+def test_redelivery_of_records_that_the_app_never_had_costs_the_same():
+    app = App()
+    for number in range(1000):
+        app.deliver(number)
+    CountedRecord.identities = 0
+    for number in range(1000, 3000):
+        assert len(app.deliver(number, 2)) == 1
+    assert CountedRecord.identities < 10 * 2000
+
+
+def test_record_is_found_after_many_others_were_delivered():
+    app = App(max_in_flight=10)
+    app.deliver(1)
+    assert app.deliver(1, 2) == []
+    for number in range(2, 100):
+        for record in app.deliver(number):
+            record.ack()
+    assert app.deliver(1, 3) == []
+
+
+def test_records_that_are_settled_are_not_kept_in_memory():
+    app = App(max_in_flight=10, max_in_flight_bytes=10_000)
+    for number in range(1000):
+        for record in app.deliver(number, 2):
+            record.ack()
+        request = app.engine.request(0.0, everything=True)
+        app.engine.answered(request, {"failed": []})
+    assert len(app.engine.earlier.records if app.engine.earlier else ()) < 20
+
+
+def test_record_of_a_confirmed_outcome_is_handed_out_again():
+    app = App()
+    app.deliver(1)[0].ack()
+    app.deliver(2, 2)  # From here on earlier records are known.
+    app.engine.answered(app.engine.request(0.0, everything=True), {"failed": []})
+    assert [record.attempt for record in app.deliver(1, 2)] == [2]
