@@ -33,9 +33,20 @@ class App:
 
     def deliver(self, number, attempt=1):
         """Delivers a batch of one record. Returns what the app may begin of it."""
-        batch_id = f"b{number}.{attempt}"
-        self.engine.receive([(batch_id, record_line(number, attempt, batch_id), 100)], 0.0)
+        return self.deliver_batch(f"b{number}.{attempt}", (number, attempt))
+
+    def deliver_batch(self, batch_id, *records, at=0.0):
+        lines = [(batch_id, record_line(number, attempt, batch_id), 100) for number, attempt in records]
+        self.engine.receive(lines, at)
         return [record for item in self._items() for record in self.engine.begin(item)]
+
+    def extended(self, at):
+        """Returns the ids that are extended."""
+        request = self.engine.request(at)
+        if request is None:
+            return []
+        self.engine.answered(request, {"failed": []})
+        return [item.get("ack_id") or item["batch_id"] for item in request.body["settlements"]]
 
     def _items(self):
         while self.handed_out:
@@ -89,3 +100,22 @@ def test_record_of_a_confirmed_outcome_is_handed_out_again():
     app.deliver(2, 2)  # From here on earlier records are known.
     app.engine.answered(app.engine.request(0.0, everything=True), {"failed": []})
     assert [record.attempt for record in app.deliver(1, 2)] == [2]
+
+
+def test_redelivery_does_not_begin_max_processing_again():
+    app = App()
+    app.deliver(1)
+    assert app.extended(at=3599.0) == ["b1.1"]
+    app.deliver_batch("b2", (1, 2), at=3599.0)
+    app.deliver_batch("b3", (1, 3), at=3601.0)
+    assert app.extended(at=3700.0) == []
+
+
+def test_record_whose_time_is_over_is_not_extended_with_its_batch():
+    app = App()
+    app.deliver(1)
+    app.deliver_batch("b2", (1, 2), (2, 1), (3, 1), (4, 1), at=3500.0)[2].drop()
+    app.engine.answered(app.engine.request(3500.0), {"failed": []})
+    assert app.extended(at=3590.0) == ["b2"]
+    app.deliver_batch("b3", (3, 2), at=3590.0)
+    assert app.extended(at=3700.0) == ["a2.1", "b3"]

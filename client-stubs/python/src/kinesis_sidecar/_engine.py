@@ -24,13 +24,14 @@ NOWHERE = (-1, 0)  # A position before all others.
 class Group:
     """The records of one batch_id."""
 
-    __slots__ = ("batch_id", "shard_id", "since", "count", "open", "bytes", "acked", "unsent", "records", "whole", "current",
-                 "live")
+    __slots__ = ("batch_id", "shard_id", "since", "adopted", "count", "open", "bytes", "acked", "unsent", "records", "whole",
+                 "current", "live")
 
     def __init__(self, batch_id: str, shard_id: str, now: float):
         self.batch_id = batch_id
         self.shard_id = shard_id
         self.since = now
+        self.adopted: dict[Record, float] = {}  # Records that arrived before; since when the app has them.
         self.count = 0       # Records received.
         self.open = 0        # Records without an outcome.
         self.bytes = 0       # Of the records.
@@ -345,6 +346,7 @@ class Engine:
         if not record.processed:
             record._group.open -= 1
         redelivery._group.records[-1] = record
+        redelivery._group.adopted[record] = record._group.adopted.pop(record, record._group.since)
         record._group = redelivery._group
         record._adopted = redelivery
         record.barriers = redelivery.barriers
@@ -515,9 +517,21 @@ class Engine:
             self._forget_groups()
             self.lease_lost = not all(group.current for group in self.groups)
             for group in self.groups:
-                if group.live and group.open > 0 and now - group.since < self.options.max_processing and not request.is_full:
-                    request.add({"batch_id": group.batch_id, "outcome": "extend", "delay_ms": int(self.ack_deadline * 1000)})
+                if group.live and group.open > 0 and now - group.since < self.options.max_processing:
+                    self._extend(group, request, now)
         return request if request.body["settlements"] else None
+
+    def _extend(self, group: Group, request: Request, now: float) -> None:
+        """One item extends the batch, unless that extended a record which the app has for too long."""
+        overdue = {record for record, since in group.adopted.items()
+                   if record.outcome is None and now - since >= self.options.max_processing}
+        items = [{"batch_id": group.batch_id}]
+        if overdue:
+            items = [{"ack_id": record.settle_id} for record in group.records
+                     if record._group is group and record.outcome is None and record not in overdue]
+        for item in items:
+            if not request.is_full:
+                request.add({**item, "outcome": "extend", "delay_ms": int(self.ack_deadline * 1000)})
 
     def _forget_groups(self) -> None:
         """Those whose records all have an outcome. `acked` has what is to be sent."""
