@@ -167,6 +167,12 @@ module KinesisSidecar
       @identity ||= @group.identity_of(@line)
     end
 
+    # @api private
+    # @return [Float] when the record arrived here first
+    def since
+      @since || @group.since
+    end
+
     # The app gets the record.
     # @api private
     # @return [Boolean] false: the record is not the app's any more, because it is redelivered
@@ -209,6 +215,7 @@ module KinesisSidecar
     # @api private
     def adopt(line, group)
       @settle_line = line
+      @since = since
       @group = group
       @processed = false
       @state = :ack if @state == :acked

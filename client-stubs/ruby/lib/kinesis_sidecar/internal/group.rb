@@ -49,6 +49,11 @@ module KinesisSidecar
         @mixed = true
       end
 
+      # A record that was redelivered since is in the list of its next group, too.
+      def open_records
+        @records.select { |record| record.group.equal?(self) && record.outcome.nil? }
+      end
+
       def acked_whole?
         settled? && !@mixed
       end

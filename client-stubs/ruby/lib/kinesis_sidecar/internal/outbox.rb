@@ -176,12 +176,17 @@ module KinesisSidecar
 
         @extend_at = now + @ack_deadline / 3
         @groups.delete_if { |group, _| group.settled? }
-        @groups.each_key do |group|
-          next unless group.open.positive? && now - group.since < @options.max_processing && request.room.positive?
+        @groups.each_key { |group| extend_open(request, group, now) if group.open.positive? }
+      end
 
-          delay_ms = (@ack_deadline * 1000).to_i
-          request.add({ "batch_id" => group.batch_id, "outcome" => "extend", "delay_ms" => delay_ms })
-        end
+      # One item extends the batch, unless that extended a record which the app has for too long.
+      def extend_open(request, group, now)
+        open = group.open_records
+        due = open.select { |record| now - record.since < @options.max_processing }
+        ids = due.map { |record| { "ack_id" => record.settle_id } }
+        ids = [{ "batch_id" => group.batch_id }] if due.size == open.size
+        delay_ms = (@ack_deadline * 1000).to_i
+        ids.first(request.room).each { |id| request.add({ **id, "outcome" => "extend", "delay_ms" => delay_ms }) }
       end
 
       def add_asked_extensions(request)
