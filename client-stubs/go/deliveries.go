@@ -47,6 +47,16 @@ type batch struct {
 	waiting    int  // Acknowledgements that are not sent yet.
 }
 
+// Returns the records that have no outcome. The list of an earlier batch has redelivered records, too.
+func (b *batch) openRecords() (open []*Record) {
+	for _, r := range b.records {
+		if r.batch == b && (r.state == stateQueued || r.state == stateRunning) {
+			open = append(open, r)
+		}
+	}
+	return open
+}
+
 // True if one acknowledgement by the batch_id settles all records.
 func (b *batch) isWhole() bool { return b.complete && b.acked == len(b.records) }
 
@@ -145,6 +155,9 @@ func (c *Consumer) leave(records ...*Record) {
 func (c *Consumer) adopt(old, r *Record) {
 	delete(c.adoptable, old.position())
 	old.batch.open--
+	if old.since.IsZero() {
+		old.since = old.batch.since
+	}
 	old.ackID, old.batch, old.lane, old.arrival = r.ackID, r.batch, r.lane, r.arrival
 	r.batch.records = append(r.batch.records, old)
 	if old.state != stateRunning {

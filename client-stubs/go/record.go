@@ -45,6 +45,7 @@ type delivery struct {
 	lane       *lane       // nil: the record has no scope.
 	decision   *settlement // nil: an acknowledgement, or none yet.
 	arrival    uint64      // Number of the delivery, from 1, in the order of the stream.
+	since      time.Time   // Of the first delivery that the app has; zero: that of the batch.
 }
 
 type state uint8

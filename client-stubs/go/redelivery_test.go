@@ -22,6 +22,39 @@ func (c *Consumer) keeps(position position) bool {
 	return c.adoptable[position] != nil
 }
 
+func TestRecord_whose_time_is_over_is_not_extended_by_its_redelivery(t *testing.T) {
+	s := newScript(t)
+	consumer, _ := s.consumer(t, MaxProcessing(time.Hour))
+	if err := consumer.start(0); err != nil {
+		t.Fatal(err)
+	}
+	stream := s.open(t)
+	stream.record("b1", 1, 1)
+	consumer.mu.Lock()
+	consumer.next(func() bool { return false })
+	consumer.batches[0].since = consumer.batches[0].since.Add(-2 * time.Hour)
+	consumer.mu.Unlock()
+	stream.record("b2", 1, 2)
+	for n := 2; n <= 4; n++ {
+		stream.record("b2", n, 1)
+	}
+	stream.record("b3", 4, 2)
+	eventually(t, "the redeliveries are known", func() bool { return consumer.hasArrivals(6) })
+	consumer.mu.Lock()
+	defer consumer.mu.Unlock()
+	consumer.batches[1].records[2].state = stateDecided
+
+	got := consumer.collectExtensions(consumer.extendAt).Settlements
+
+	var names []string
+	for _, item := range got {
+		names = append(names, item.AckID+item.BatchID)
+	}
+	if want := []string{"b2-2", "b2-4", "b3"}; !slices.Equal(names, want) {
+		t.Errorf("got %v", names)
+	}
+}
+
 func unavailable(scriptedBody) (int, string) { return 503, "{}" }
 
 func settled(scriptedBody) (int, string) { return 200, settledAnswer }

@@ -198,10 +198,26 @@ func (c *Consumer) collectExtensions(now time.Time) *request {
 	c.extendAt = now.Add(c.limits.ackDeadline / 3)
 	for _, b := range c.batches {
 		if b.open > 0 && now.Sub(b.since) <= c.config.maxProcessing {
-			request.add(settlement{BatchID: b.id, Outcome: outcomeExtend, DelayMs: c.limits.ackDeadline.Milliseconds()})
+			c.extendBatch(b, request, now)
 		}
 	}
 	return request
+}
+
+// Extends a batch by one item, unless that extended a record which the app has for too long.
+func (c *Consumer) extendBatch(b *batch, request *request, now time.Time) {
+	item := settlement{BatchID: b.id, Outcome: outcomeExtend, DelayMs: c.limits.ackDeadline.Milliseconds()}
+	isOver := func(r *Record) bool { return !r.since.IsZero() && now.Sub(r.since) > c.config.maxProcessing }
+	open := b.openRecords()
+	if !slices.ContainsFunc(open, isOver) {
+		request.add(item)
+		return
+	}
+	item.BatchID = ""
+	for _, r := range slices.DeleteFunc(open, isOver) {
+		item.AckID = string(r.ackID)
+		request.add(item)
+	}
 }
 
 // Sends a request until it is answered.

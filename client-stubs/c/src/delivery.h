@@ -51,6 +51,7 @@ struct ks_delivery {
     enum ks_outcome outcome;
     uint32_t lane_number;
     uint64_t arrival; /* Number of the delivery. */
+    int64_t since;    /* Instant of the first delivery that the app has. */
     struct ks_consumer *consumer;
     const char *ack_id; /* Of the last delivery. */
     const char *batch_id;

@@ -325,6 +325,7 @@ bool ks_engine_arrive(struct ks_engine *engine, struct ks_delivery *delivery, in
     group->count++;
     group->open++;
     delivery->group = group;
+    delivery->since = now;
     delivery->lane = ks_lanes_lane(&engine->lanes, group->shard, delivery);
     note_redelivery(engine, delivery);
     delivery->arrival = ++engine->arrivals;

@@ -151,6 +151,45 @@ static int64_t acks_due_at(const struct ks_engine *engine)
     return KS_LIST_ENTRY(oldest, struct ks_group, to_ack)->acked_at + engine->ack_interval_ms;
 }
 
+/* True if the record has no outcome, and a time that is over, or is not. */
+static bool is_open(const struct ks_engine *engine, const struct ks_delivery *delivery, int64_t now,
+                    bool is_over)
+{
+    bool has_outcome = delivery->state != KS_STATE_QUEUED && delivery->state != KS_STATE_BEGUN;
+
+    return !has_outcome && (now - delivery->since >= engine->max_processing_ms) == is_over;
+}
+
+static bool has_overdue(const struct ks_engine *engine, struct ks_group *group, int64_t now)
+{
+    struct ks_link *link, *after;
+
+    KS_LIST_EACH(link, after, &group->deliveries)
+    if (is_open(engine, KS_LIST_ENTRY(link, struct ks_delivery, owner), now, true))
+        return true;
+    return false;
+}
+
+/* One item extends a group, unless that extended a record which the app has for too long. */
+static void extend_group(const struct ks_engine *engine, struct ks_request *request,
+                         struct ks_group *group, int64_t now)
+{
+    struct ks_link *link, *after;
+
+    if (!has_overdue(engine, group, now)) {
+        add_item(request, KS_SETTLEMENT_BATCH_ID, group->batch_id, KS_OUTCOME_EXTEND,
+                 engine->ack_deadline_ms, "");
+        return;
+    }
+    KS_LIST_EACH(link, after, &group->deliveries)
+    {
+        struct ks_delivery *delivery = KS_LIST_ENTRY(link, struct ks_delivery, owner);
+        if (!is_full(request) && is_open(engine, delivery, now, false))
+            add_item(request, KS_SETTLEMENT_ACK_ID, delivery->ack_id, KS_OUTCOME_EXTEND,
+                     engine->ack_deadline_ms, "");
+    }
+}
+
 /* Extends what the app asked for, and, when it is due, each batch with a record that has no
  * outcome. */
 static void add_extensions(struct ks_engine *engine, struct ks_request *request, int64_t now)
@@ -166,8 +205,7 @@ static void add_extensions(struct ks_engine *engine, struct ks_request *request,
     {
         struct ks_group *group = KS_LIST_ENTRY(link, struct ks_group, groups);
         if (!is_full(request) && group->open > 0 && now - group->since < engine->max_processing_ms)
-            add_item(request, KS_SETTLEMENT_BATCH_ID, group->batch_id, KS_OUTCOME_EXTEND,
-                     engine->ack_deadline_ms, "");
+            extend_group(engine, request, group, now);
     }
 }
 

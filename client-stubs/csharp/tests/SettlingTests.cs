@@ -253,6 +253,31 @@ namespace KinesisSidecar.Client.Tests
         }
 
         [Test]
+        public void redelivery_does_not_begin_max_processing_again()
+        {
+            _sidecar.Scripts.Add(open =>
+            {
+                open.Begin(ackDeadlineMs: 300);
+                open.Record("b", 1);
+                open.Stay();
+            });
+            var release = new TaskCompletionSource<bool>();
+            Action<ConsumerOptions> configure = options => options.MaxProcessing = TimeSpan.FromSeconds(2);
+            using (var running = Run(record => release.Task, configure))
+            {
+                running.UntilHandled(1);
+                long begun = Clock.NowMs;
+                Eventually.Until("max_processing is over", () => Clock.NowMs - begun > 2000);
+                _sidecar.Stream.Record("c", 1, attempt: 2);
+                _sidecar.Stream.Record("c", 2);
+                Eventually.Until("the other record", () => _sidecar.Settled("extend", "ack_id").Contains("c-2"));
+                CollectionAssert.DoesNotContain(_sidecar.Settled("extend", "ack_id"), "c-1");
+                CollectionAssert.DoesNotContain(_sidecar.Settled("extend", "batch_id"), "c");
+                release.SetResult(true);
+            }
+        }
+
+        [Test]
         public void record_is_extended_when_the_app_asks_for_it()
         {
             _sidecar.Deliver("b", 1);

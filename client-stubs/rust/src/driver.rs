@@ -13,11 +13,12 @@ use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::consumer::{catch_panic, Shared};
 use crate::delivery::Delivery;
-use crate::engine::{Answer, RETRY_AFTER_MAX};
+use crate::engine::RETRY_AFTER_MAX;
 use crate::error::{Error, SidecarError};
 use crate::event::Event;
 use crate::http::{CallError, Caller, Connection, ANSWER_MAX};
 use crate::options::Options;
+use crate::request::Answer;
 use crate::wire::take_frames;
 
 const BACKOFF_FIRST: Duration = Duration::from_millis(100);

@@ -5,17 +5,15 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::Notify;
 
 use crate::delivery::{Block, Delivery, Identity, Outcome, Records, Scope, Settled, Settlement, State};
 use crate::event::Event;
 use crate::options::{Options, Ordering};
+use crate::request::{Answer, Failure, Request};
 use crate::wire::Frame;
 
-/// In one settle request.
-const ITEMS_MAX: usize = 1000;
 pub(crate) const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 /// Until the sidecar names its own.
 const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -57,6 +55,8 @@ struct Group {
     unsent: Amount,
     /// When the first of the unsent was acknowledged.
     acked_at: Instant,
+    /// Redeliveries of records that the app has, and when the first delivery arrived.
+    adopted: Vec<(Delivery, Instant)>,
     /// No further record of the batch follows.
     whole: bool,
 }
@@ -69,6 +69,12 @@ impl Group {
     /// Without those whose outcome settles a later delivery.
     fn deliveries(&self) -> impl Iterator<Item = Delivery> + '_ {
         self.blocks.iter().flat_map(Block::deliveries).filter(|record| !record.is_redelivered())
+    }
+
+    /// When the first delivery of the record arrived.
+    fn since(&self, record: &Delivery) -> Instant {
+        let adopted = self.adopted.iter().find(|(adopted, _)| adopted == record);
+        adopted.map_or(self.since, |(_, since)| *since)
     }
 
     /// Takes the records that the app has not begun, and that match.
@@ -96,101 +102,9 @@ impl Hold {
 /// A record whose outcome the sidecar has not confirmed. None: the app has not decided.
 struct Unconfirmed {
     record: Delivery,
+    /// When its first delivery arrived. None: it had an outcome when it was kept.
+    since: Option<Instant>,
     settlement: Option<Settlement>,
-}
-
-#[derive(Serialize)]
-struct SettleItem<'a> {
-    #[serde(skip_serializing_if = "str::is_empty")]
-    ack_id: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    batch_id: &'a str,
-    outcome: Outcome,
-    #[serde(skip_serializing_if = "is_zero")]
-    delay_ms: u64,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    reason: &'a str,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(value: &u64) -> bool {
-    *value == 0
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Answer {
-    pub(crate) persisted: bool,
-    pub(crate) failed: Vec<Failure>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Failure {
-    ack_id: String,
-    reason: String,
-    message: String,
-}
-
-impl Failure {
-    /// The delivery is over: the record was redelivered, or is about to be.
-    fn is_late(&self) -> bool {
-        matches!(self.reason.as_str(), "EXPIRED" | "FENCED")
-    }
-}
-
-/// A settle request, and what its answer decides.
-#[derive(Default)]
-struct Request {
-    number: u64,
-    /// An earlier copy was sent.
-    is_repeated: bool,
-    body: Vec<u8>,
-    items: usize,
-    /// 0: none.
-    barrier: u64,
-    settled: Vec<Settled>,
-    /// Of batches that were acknowledged as a whole.
-    acked: Vec<Arc<Block>>,
-}
-
-impl Request {
-    fn add(&mut self, item: &SettleItem<'_>) {
-        self.body.extend_from_slice(if self.items == 0 { b"{\"settlements\":[" } else { b"," });
-        serde_json::to_writer(&mut self.body, item).expect("a vector takes everything");
-        self.items += 1;
-    }
-
-    fn add_record(&mut self, record: &Delivery, settlement: &Settlement) {
-        let Settlement { outcome, delay_ms, reason } = settlement;
-        self.add(&SettleItem { ack_id: record.ack_id(), batch_id: "", outcome: *outcome, delay_ms: *delay_ms, reason });
-    }
-
-    fn add_batch(&mut self, batch_id: &str, outcome: Outcome, delay_ms: u64) {
-        self.add(&SettleItem { ack_id: "", batch_id, outcome, delay_ms, reason: "" });
-    }
-
-    fn finish(&mut self) {
-        self.body.push(b']');
-        if self.barrier > 0 {
-            self.body.extend_from_slice(format!(",\"barrier\":\"{}\"", self.barrier).as_bytes());
-        }
-        self.body.push(b'}');
-    }
-
-    fn retries(&self, ack_id: &str) -> bool {
-        let mut retries = self.settled.iter().filter(|settled| settled.settlement.outcome == Outcome::Retry);
-        retries.any(|settled| settled.record.ack_id() == ack_id)
-    }
-
-    fn room(&self) -> usize {
-        ITEMS_MAX - self.items
-    }
-
-    fn settlements(self) -> impl Iterator<Item = Settled> {
-        let acked: Vec<Delivery> = self.acked.iter().flat_map(Block::deliveries).collect();
-        self.settled.into_iter().chain(acked.into_iter().map(|record| Settled { record, settlement: Settlement::ACK }))
-    }
 }
 
 /// A *scope* is the unit of order: a shard, or a lane of it. A retry takes the later records of its scope back. While
@@ -394,10 +308,12 @@ impl Engine {
         let begun: HashMap<Identity, Delivery> = begun.map(|record| (record.identity(), record)).collect();
         for identity in block.deliveries().map(|record| record.identity()) {
             let Some(record) = begun.get(&identity).cloned() else { continue };
-            if let Some(group) = self.groups.get_mut(&record.block.group) {
+            let group = self.groups.get_mut(&record.block.group);
+            let since = group.map(|group| {
                 group.open -= 1;
-            }
-            self.unconfirmed.insert(identity, Unconfirmed { record, settlement: None });
+                group.since(&record)
+            });
+            self.unconfirmed.insert(identity, Unconfirmed { record, since, settlement: None });
         }
     }
 
@@ -406,7 +322,13 @@ impl Engine {
         let Some(earlier) = self.unconfirmed.remove(&redelivery.identity()) else { return };
         earlier.record.redelivered(redelivery.clone());
         match earlier.settlement {
-            None => redelivery.set(State::Begun),
+            None => {
+                redelivery.set(State::Begun);
+                let group = self.groups.get_mut(&redelivery.block.group);
+                if let Some((group, since)) = group.zip(earlier.since) {
+                    group.adopted.push((redelivery.clone(), since));
+                }
+            }
             Some(settlement) => {
                 redelivery.set(settlement.outcome.state());
                 self.decided(redelivery, settlement);
@@ -432,6 +354,7 @@ impl Engine {
             acked: 0,
             unsent: Amount::default(),
             acked_at: now,
+            adopted: Vec::new(),
             whole: false,
         };
         if let Some(first) = records.entries.first().filter(|first| !first.redriven) {
@@ -503,7 +426,7 @@ impl Engine {
     /// order: their outcomes are kept for one session.
     fn forget_settled(&mut self) {
         let heads = std::mem::take(&mut self.heads);
-        self.unconfirmed.retain(|(shard, _, _, redriven), Unconfirmed { record, settlement }| {
+        self.unconfirmed.retain(|(shard, _, _, redriven), Unconfirmed { record, settlement, .. }| {
             let head = heads.get(shard).map(|(number, sub)| (number.len(), number.as_str(), *sub));
             settlement.is_none() || !*redriven && head.is_none_or(|head| head <= record.position())
         });
@@ -513,14 +436,24 @@ impl Engine {
     fn keep_unconfirmed(&mut self) {
         let mut kept = Vec::new();
         for group in self.groups.values() {
-            kept.extend(group.deliveries().filter(|record| record.is(State::Begun)).map(|record| (record, None)));
+            let begun = group.deliveries().filter(|record| record.is(State::Begun));
+            kept.extend(begun.map(|record| Unconfirmed {
+                since: Some(group.since(&record)),
+                record,
+                settlement: None,
+            }));
             let acked = group.deliveries().filter(|record| record.is(State::Acked));
-            kept.extend(acked.map(|record| (record, Some(Settlement::ACK))));
+            kept.extend(acked.map(|record| Unconfirmed { record, since: None, settlement: Some(Settlement::ACK) }));
         }
         let pending = self.pending.take().into_iter().flat_map(Request::settlements);
-        kept.extend(self.urgent.drain(..).chain(pending).map(|settled| (settled.record, Some(settled.settlement))));
-        for (record, settlement) in kept {
-            self.unconfirmed.insert(record.identity(), Unconfirmed { record, settlement });
+        let sent = self.urgent.drain(..).chain(pending);
+        kept.extend(sent.map(|Settled { record, settlement }| Unconfirmed {
+            record,
+            since: None,
+            settlement: Some(settlement),
+        }));
+        for unconfirmed in kept {
+            self.unconfirmed.insert(unconfirmed.record.identity(), unconfirmed);
         }
     }
 
@@ -636,10 +569,27 @@ impl Engine {
         self.extend_at = Some(now + self.ack_deadline / 3);
         self.forget_groups();
         let delay_ms = self.ack_deadline.as_millis().try_into().unwrap_or(u64::MAX);
-        let is_extended = |group: &&Group| group.open > 0 && now.duration_since(group.since) < self.max_processing;
-        for group in self.groups.values().filter(is_extended).take(request.room()) {
-            request.add_batch(&group.batch_id, Outcome::Extend, delay_ms);
+        for group in self.groups.values().filter(|group| group.open > 0) {
+            self.extend_group(request, group, now, delay_ms);
         }
+    }
+
+    /// One item extends the group, unless that extended a record that the app has for too long.
+    fn extend_group(&self, request: &mut Request, group: &Group, now: Instant, delay_ms: u64) {
+        let is_over = |since: Instant| now.duration_since(since) >= self.max_processing;
+        if is_over(group.since) || request.room() == 0 {
+            return;
+        }
+        let is_overdue = |(record, since): &&(Delivery, Instant)| is_over(*since) && record.is(State::Begun);
+        let overdue: Vec<&Delivery> = group.adopted.iter().filter(is_overdue).map(|(record, _)| record).collect();
+        if overdue.is_empty() {
+            request.add_batch(&group.batch_id, Outcome::Extend, delay_ms);
+            return;
+        }
+        let is_open = |record: &Delivery| record.is(State::Waiting) || record.is(State::Begun);
+        let settlement = Settlement { outcome: Outcome::Extend, delay_ms, reason: String::new() };
+        let due = group.deliveries().filter(|record| is_open(record) && !overdue.contains(&record));
+        due.take(request.room()).for_each(|record| request.add_record(&record, &settlement));
     }
 
     /// When `request` has to be called again, if nothing happens before.

@@ -14,6 +14,7 @@ mod lanes;
 pub mod once;
 mod options;
 mod record;
+mod request;
 pub mod testing;
 mod wire;
 

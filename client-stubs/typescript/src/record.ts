@@ -96,6 +96,8 @@ export class KinesisRecord {
     options: RetryOptions = NO_OPTIONS;
     /** @internal The redelivery that the outcome settles, if the app has an earlier delivery. */
     redelivery: KinesisRecord | undefined = undefined;
+    /** @internal When the first delivery that the app has arrived; undefined: when the group did. */
+    since: number | undefined = undefined;
     /** @internal Last barrier of the stream before the record. */
     barrier = 0;
     /** @internal True from when the app has the record. */

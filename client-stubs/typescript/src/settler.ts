@@ -320,6 +320,7 @@ export class SessionSettler implements Settler {
      */
     private redeliver(record: KinesisRecord, redelivery: KinesisRecord): void {
         this.withdraw(record);
+        record.since ??= groupOf(record).since;
         record.redelivery = redelivery;
         record.group = redelivery.group;
         record.sent = false;
@@ -518,8 +519,9 @@ export class SessionSettler implements Settler {
     private openBatches(): Settlement[] {
         const oldest = performance.now() - this.options.maxProcessingMs;
         return [...this.groups]
-            .filter(({ open, since }) => open > 0 && since >= oldest)
-            .map(({ batchId }) => ({ batch_id: batchId, outcome: "extend", delay_ms: this.ackDeadlineMs }));
+            .filter(({ open }) => open > 0)
+            .flatMap((group) => extensionsOf(group, oldest))
+            .map((id) => ({ ...id, outcome: "extend", delay_ms: this.ackDeadlineMs }));
     }
 
     // --- The lease table ---
@@ -555,6 +557,13 @@ export class SessionSettler implements Settler {
         }
         return () => false;
     }
+}
+
+/** Extends a group by one item, unless that extended a record which the app has for too long. */
+function extensionsOf(group: Delivered, oldest: number): { ack_id?: string; batch_id?: string }[] {
+    const open = group.records.filter((record) => record.group === group && !record.outcome && !record.dropped);
+    const due = open.filter(({ since }) => (since ?? group.since) >= oldest);
+    return due.length === open.length ? [{ batch_id: group.batchId }] : due.map(({ ackId }) => ({ ack_id: ackId }));
 }
 
 /** True if the acknowledgement of a record waits in the group. The lists of earlier groups have the record, too. */

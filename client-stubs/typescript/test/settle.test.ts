@@ -443,6 +443,22 @@ test("held_records_are_extended_until_max_processing_is_over", async () => {
     });
 });
 
+test("redelivery_does_not_begin_max_processing_again", async () => {
+    sidecar.onStream = (response) => sidecar.begin(response, sessionFrame({ ackDeadlineMs: 300 }));
+    const maxProcessingMs = 1000;
+    const consumer = consumerOf({ maxProcessingMs });
+    const iterator = consumer[Symbol.asyncIterator]();
+    const first = iterator.next();
+    await until("the stream is open", () => sidecar.streams.length === 1);
+    sidecar.write(recordFrame({ n: 1 }));
+    await first;
+    await new Promise((resolve) => setTimeout(resolve, maxProcessingMs));
+    sidecar.write(recordFrame({ n: 1, attempt: 2, batchId: "batch-2" }), recordFrame({ n: 2, batchId: "batch-2" }));
+    const extended = () => sidecar.settled.flatMap(({ settlements }) => settlements);
+    await until("the other record is extended", () => extended().some((item) => item.ack_id === "ack-2-1"));
+    assert.ok(!extended().some((item) => item.ack_id === "ack-1-2" || item.batch_id === "batch-2"));
+});
+
 test("persisted_ack_resolves_with_the_answer_for_its_shard", async () => {
     const position = { shard_id: "shardId-000000000000", epoch: 3, checkpoint: "1001" };
     sidecar.onSettle = (request, response) =>

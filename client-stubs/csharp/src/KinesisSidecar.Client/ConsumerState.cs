@@ -154,6 +154,7 @@ namespace KinesisSidecar.Client
                 return;
             }
             _lanes.Assign(record, _settings.Ordering);
+            record.SinceMs = _current.SinceMs;
             Enter(record);
             if (record.Lane.Holds.Count > 0)
                 ConfirmRetry(record);
@@ -537,9 +538,21 @@ namespace KinesisSidecar.Client
             _isLeaseRegained = _isLeaseRegained && Unconfirmed().Any(IsOfEndedEpoch);
             foreach (var batch in _batches)
             {
-                if (batch.Open > 0 && nowMs - batch.SinceMs < _settings.MaxProcessingMs)
-                    ExtensionWithRoom().AddExtension(batch, _ackDeadlineMs);
+                if (batch.Open > 0)
+                    ExtendBatch(batch, nowMs);
             }
+        }
+
+        /// <summary>Extends a batch by one item, unless that extended a record which the app has for too
+        /// long.</summary>
+        private void ExtendBatch(DeliveredBatch batch, long nowMs)
+        {
+            var open = batch.OpenRecords();
+            var due = open.FindAll(record => nowMs - record.SinceMs < _settings.MaxProcessingMs);
+            if (due.Count == open.Count)
+                ExtensionWithRoom().AddExtension(batch, _ackDeadlineMs);
+            else
+                due.ForEach(record => ExtensionWithRoom().AddExtension(record, _ackDeadlineMs));
         }
 
         private SettleRequest ExtensionWithRoom()

@@ -45,6 +45,10 @@ namespace KinesisSidecar.Client
 
         internal bool IsAcknowledgedWhole => IsComplete && Acked == Records.Count;
 
+        /// <summary>Returns the records without an outcome.</summary>
+        internal List<Record> OpenRecords() =>
+            Records.FindAll(record => record.Batch == this && record.Outcome == Outcome.None);
+
         /// <summary>Returns the acknowledged records that are in no request.</summary>
         internal IEnumerable<Record> UnsentRecords()
         {

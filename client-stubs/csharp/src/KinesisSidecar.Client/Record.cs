@@ -110,6 +110,9 @@ namespace KinesisSidecar.Client
         /// <summary>The batch of the last delivery.</summary>
         internal DeliveredBatch Batch { get; set; }
 
+        /// <summary>When the first delivery that the app has arrived.</summary>
+        internal long SinceMs { get; set; }
+
         internal Lane Lane { get; set; }
 
         /// <summary>The last barrier before the last delivery.</summary>

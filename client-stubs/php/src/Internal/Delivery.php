@@ -22,6 +22,9 @@ final class Delivery
     /** The name of the scope; null: `Scopes` has not computed it. */
     public ?string $scope = null;
 
+    /** When the first delivery that the app has arrived; null: when the batch did. */
+    public ?float $since = null;
+
     private ?string $identity = null;
 
     /** @param int $place number of the record in the order of arrival */
@@ -35,6 +38,7 @@ final class Delivery
     /** Takes over ack id and batch of a redelivery: the outcome of this delivery settles that one. */
     public function adopt(self $redelivery): void
     {
+        $this->since ??= $this->batch->receivedAt;
         $this->line = $redelivery->line;
         $this->batch = $redelivery->batch;
         $this->place = $redelivery->place;

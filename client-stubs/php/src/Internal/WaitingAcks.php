@@ -175,7 +175,13 @@ final class WaitingAcks
             if ($batch->open === 0 || $batch->receivedAt < $notBefore) {
                 continue;
             }
-            $items[] = Settlement::ofBatch($batch, 'extend', $delay);
+            if (!$batch->hasOlder($notBefore)) {
+                $items[] = Settlement::ofBatch($batch, 'extend', $delay);
+                continue;
+            }
+            foreach ($batch->openSince($notBefore) as $delivery) {
+                $items[] = Settlement::ofDelivery($delivery, 'extend', $delay);
+            }
         }
 
         return $items;

@@ -84,6 +84,33 @@ final class WireBatch
         }
     }
 
+    /** Tells whether a record has no outcome that the app has from before `$time`, by an earlier delivery. */
+    public function hasOlder(float $time): bool
+    {
+        $older = static fn (Delivery $delivery): bool => $delivery->since !== null && $delivery->since < $time;
+
+        return array_filter($this->open(), $older) !== [];
+    }
+
+    /**
+     * Returns the other records without an outcome.
+     *
+     * @return list<Delivery>
+     */
+    public function openSince(float $time): array
+    {
+        $this->split();
+        $younger = static fn (Delivery $delivery): bool => ($delivery->since ?? $time) >= $time;
+
+        return array_values(array_filter($this->open(), $younger));
+    }
+
+    /** @return array<int, Delivery> without those of `runs`, and without those that were redelivered since */
+    private function open(): array
+    {
+        return array_filter($this->deliveries, fn (Delivery $one): bool => $one->batch === $this && $one->open);
+    }
+
     /** Breaks the cycles of the batch and its records. */
     public function release(): void
     {

@@ -368,6 +368,19 @@ async fn extension_ends_with_max_processing() {
 }
 
 #[tokio::test]
+async fn redelivery_does_not_begin_max_processing_again() {
+    let server = server_of(vec![session_with(150, 10_000), first(1)]).await;
+    let mut consumer = builder(&server).max_processing(Duration::from_millis(400)).build().unwrap();
+    take(&mut consumer, 1).await;
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    server.write(record(1, 2, "b2"));
+    server.write(record(2, 1, "b2"));
+    let extended = |name: &str, id: &str| extensions(&server).iter().any(|item| item[name] == id);
+    wait_until("the other record is extended", || extended("ack_id", "a2.1")).await;
+    assert!(!extended("ack_id", "a1.2") && !extended("batch_id", "b2"));
+}
+
+#[tokio::test]
 async fn app_extends_a_record() {
     let server = server_of(vec![session(), first(1)]).await;
     let mut consumer = consumer(&server);

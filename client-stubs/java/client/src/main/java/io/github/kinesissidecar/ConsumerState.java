@@ -103,6 +103,7 @@ final class ConsumerState {
             lanes.confirm(record).forEach(this::recall);
             resolveHolds();
         }
+        record.since = current.since;
         enter(record, record);
         lanes.add(record);
     }
@@ -427,10 +428,21 @@ final class ConsumerState {
         if (all) {
             extendedAt = now;
             for (DeliveredBatch batch : batches)
-                if (batch.open > 0 && now - batch.since < options.maxProcessing.toNanos())
-                    items.add(Settlement.extending(batch, ackDeadlineMs));
+                if (batch.open > 0)
+                    extend(batch, now, items);
         }
         return Outbox.extensions(items, generation);
+    }
+
+    /** Extends a batch by one item, unless that extended a record which the app has for too long. */
+    private void extend(DeliveredBatch batch, long now, List<Settlement> items) {
+        List<Delivery> open = batch.openRecords();
+        List<Delivery> due = open.stream()
+                .filter(record -> now - record.since < options.maxProcessing.toNanos()).toList();
+        if (due.size() == open.size())
+            items.add(Settlement.extending(batch, ackDeadlineMs));
+        else
+            due.forEach(record -> items.add(Settlement.extending(record, ackDeadlineMs)));
     }
 
     /** Notes the answer to a request. `refused`: the ids of the settlements that failed. */

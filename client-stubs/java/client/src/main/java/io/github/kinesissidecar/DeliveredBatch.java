@@ -27,6 +27,11 @@ final class DeliveredBatch {
         this.since = since;
     }
 
+    /** Returns the records without an outcome. Those that were redelivered are in the list of their last batch, too. */
+    List<Delivery> openRecords() {
+        return records.stream().filter(record -> record.batch == this && record.outcome == null).toList();
+    }
+
     boolean isAcknowledgedWhole() {
         return complete && acked == records.size();
     }

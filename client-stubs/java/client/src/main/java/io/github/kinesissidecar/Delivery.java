@@ -31,6 +31,8 @@ final class Delivery implements SidecarRecord {
     Lane lane;
     /** The lease epoch of its last delivery. */
     long leaseEpoch;
+    /** When the first delivery that the app has arrived, in nanoseconds. */
+    long since;
     /** The last barrier before its last delivery. */
     long barrierSeen;
     /** Null: none. */

@@ -261,6 +261,26 @@ class SettlingTest extends ConsumerFixture {
     }
 
     @Test
+    void redelivery_doesNotBeginMaxProcessingAgain() throws Exception {
+        sidecar.scripts.add(open -> {
+            open.begin(300, 10_000, 1000);
+            open.record("b", 1, "k", 1);
+            open.stay();
+        });
+        Duration maxProcessing = Duration.ofSeconds(2);
+        build(sidecar.consumer().maxProcessing(maxProcessing));
+        run(record -> release.await());
+        untilHandled("1");
+        long begun = System.nanoTime();
+        Eventually.until("max_processing is over", () -> System.nanoTime() - begun > maxProcessing.toNanos());
+        sidecar.stream.record("c", 1, "k", 2);
+        sidecar.stream.record("c", 2, "k", 1);
+        untilSettled("extend", "ack_id", "c-2");
+        assertFalse(settled("extend", "ack_id").contains("c-1"));
+        assertFalse(settled("extend", "batch_id").contains("c"));
+    }
+
+    @Test
     void extension_ofABatchWithoutOpenRecords_isNotSent() throws Exception {
         sidecar.scripts.add(open -> {
             open.begin(300, 10_000, 1000);
