@@ -177,6 +177,77 @@ def test_retry_takes_back_no_record_of_the_next_lease_epoch(server):
         assert next(records).epoch == 2
 
 
+# --- A loop is left ---
+
+def test_record_of_a_loop_that_was_left_is_handed_out_by_the_next_loop(server):
+    server.streams.put([SESSION, record_line(1), record_line(2), record_line(3)])
+    with consumer_of(server) as consumer:
+        for record in consumer:
+            if record.sequence_number == "2":
+                break
+        assert handed_out(consumer, 2) == [(2, 1), (3, 1)]
+    assert server.outcomes() == [("a1.1", "ack"), ("a2.1", "ack")]
+
+
+def test_records_of_a_batch_that_was_left_are_handed_out_by_the_next_loop(server):
+    server.streams.put([SESSION, record_line(1), record_line(2), record_line(3), record_line(4)])
+    with consumer_of(server) as consumer:
+        for batch in consumer.batches(max_records=3, max_wait=60.0):
+            batch.records[1].drop()
+            break
+        assert handed_out(consumer, 1) == [(1, 1)]
+        assert handed_out(iter(next(consumer.batches(max_records=3, max_wait=60.0))), 3) == [(1, 1), (3, 1), (4, 1)]
+    assert server.outcomes() == [("a2.1", "drop")]
+
+
+def test_record_that_got_its_outcome_after_the_loop_is_not_handed_out_again(server):
+    server.streams.put([SESSION, record_line(1), record_line(2)])
+    with consumer_of(server) as consumer:
+        first = next(iter(consumer))
+        first.ack()
+        assert handed_out(consumer, 1) == [(2, 1)]
+    assert server.outcomes() == [("a1.1", "ack")]
+
+
+def test_record_of_a_loop_that_was_left_is_handed_out_once_after_its_redelivery(server):
+    server.streams.put([SESSION, record_line(1)])
+    with consumer_of(server) as consumer:
+        next(iter(consumer))
+        redeliver(server, consumer, second(1), record_line(2))
+        assert numbers([record for _, record in zip(range(2), consumer)]) == [1, 2]
+    assert ("a1.2", "ack") in server.outcomes()
+
+
+def test_records_that_a_retry_takes_back_from_a_loop_that_was_left_are_handed_out_behind_it(server):
+    server.streams.put([SESSION, record_line(1), record_line(2), record_line(3)])
+    with consumer_of(server) as consumer:
+        next(consumer.batches(max_records=2, max_wait=60.0)).records[0].retry()
+        wait_until(lambda: consumer._engine.barriers_seen == 1, "the record is retried")
+        redeliver(server, consumer, second(1), second(2), second(3))
+        assert numbers([record for _, record in zip(range(3), consumer)]) == [1, 2, 3]
+
+
+def test_record_of_a_lost_lease_is_not_handed_out_by_the_next_loop(server):
+    server.streams.put([SESSION, record_line(1)])
+    with consumer_of(server) as consumer:
+        next(iter(consumer))
+        server.say(LEASE_LOST)
+        redeliver(server, consumer, of_next_epoch(2))
+        assert numbers([next(iter(consumer))]) == [2]
+
+
+def test_aio_record_of_a_loop_that_was_left_is_handed_out_by_the_next_loop(server):
+    server.streams.put([SESSION, record_line(1), record_line(2)])
+
+    async def run():
+        async with aio.Consumer("orders", url=server.url) as consumer:
+            async for record in consumer:
+                break
+            async for batch in consumer.batches(max_records=2):
+                return numbers(batch)
+    assert asyncio.run(asyncio.wait_for(run(), 60)) == [1, 2]
+
+
 # --- The app has the record that is redelivered ---
 
 def test_rest_of_a_batch_is_not_handed_out_again_after_a_retry_of_its_first_record(server):

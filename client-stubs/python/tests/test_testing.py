@@ -40,6 +40,17 @@ def test_loop_that_is_left_settles_nothing():
     assert outcomes(consumer) == [(1, 1, "ack", "")]
 
 
+def test_record_of_a_loop_that_was_left_is_handed_out_by_the_next_loop():
+    consumer = FakeConsumer([make_record(1), make_record(2), make_record(3)])
+    for _ in consumer:
+        break
+    for batch in consumer.batches(max_records=2):
+        batch.records[0].drop()
+        break
+    assert [record.json() for record in consumer] == [2, 3]
+    assert [outcome for _, outcome, _ in consumer.outcomes] == ["drop", "ack", "ack"]
+
+
 @pytest.mark.parametrize("size", [1, 2, 500])
 def test_batches(size):
     consumer = FakeConsumer([make_record(number) for number in range(5)])

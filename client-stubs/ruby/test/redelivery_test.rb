@@ -46,6 +46,43 @@ class RedeliveryTest < ScriptedTestCase
     wait_until("the repeated retry is refused") { @server.settle_answers.empty? }
   end
 
+  # --- An Enumerator is left ---
+
+  def test_record_of_an_enumerator_that_was_left_is_handed_out_by_the_next_one
+    @server.stream(SESSION, record(1), record(2), record(3), record(4))
+    assert_equal [1, 2], numbers(take(consumer, 2))
+    records = consumer.each_batch(max_records: 2, max_wait: 60).next.to_a
+    assert_equal [2, 3], numbers(records)
+    records.first.drop
+    assert_equal [3, 4], numbers(take(consumer, 2))
+    consumer.close
+    assert_equal [%w[a1-1 ack], %w[a2-1 drop], %w[a3-1 ack]], @server.outcomes.sort
+  end
+
+  def test_record_of_an_enumerator_that_was_left_is_handed_out_once_after_its_redelivery
+    @server.stream(SESSION, record(1))
+    take(consumer, 1)
+    deliver(second(1), record(2, batch: "b2"))
+    assert_equal [1, 2], numbers(take(consumer, 2))
+    consumer.close
+    assert_equal [%w[a1-2 ack]], @server.outcomes
+  end
+
+  def test_records_that_a_retry_takes_back_from_an_enumerator_that_was_left_are_handed_out_behind_it
+    @server.stream(SESSION, record(1), record(2), record(3))
+    consumer.each_batch(max_records: 2, max_wait: 60).next.to_a.first.retry
+    wait_until("the record is retried") { @server.settles.any? }
+    deliver(second(1), second(2), second(3))
+    assert_equal [1, 2, 3], numbers(take(consumer, 3))
+  end
+
+  def test_record_of_a_lost_lease_is_not_handed_out_by_the_next_enumerator
+    @server.stream(SESSION, record(1))
+    take(consumer, 1)
+    deliver(LEASE_LOST, of_next_epoch(2))
+    assert_equal [2], numbers(take(consumer, 1))
+  end
+
   # --- The retry is refused because its record is redelivered ---
 
   %w[EXPIRED FENCED].each do |reason|

@@ -45,6 +45,14 @@ class TestingTest < TestCase
     assert_equal [[1, 1, :ack, ""]], outcomes(consumer)
   end
 
+  def test_record_of_a_loop_that_was_left_is_handed_out_by_the_next_loop
+    consumer = fake(1, 2, 3)
+    consumer.each { break }
+    consumer.each_batch(max_records: 2) { |batch| break batch.first.drop }
+    consumer.each { |record| record }
+    assert_equal [[1, 1, :drop, ""], [2, 1, :ack, ""], [3, 1, :ack, ""]], outcomes(consumer)
+  end
+
   def test_enumerator_acknowledges_the_record_before
     consumer = fake(1, 2)
     records = consumer.each

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 import os
 import random
 from typing import Any, Callable, Iterator
@@ -108,6 +109,8 @@ class Base:
         self._stopped = False             # No further records are handed out.
         self._closing = False
         self._error: BaseException | None = None
+        self._with_loop: list[Record] = []  # Handed out last by a loop.
+        self._again: collections.deque[Record] = collections.deque()  # Handed out before all others.
         self._attempts = 0                # To connect, without success.
 
     @property
@@ -125,6 +128,16 @@ class Base:
 
     def _is_stopped(self) -> bool:
         return self._stopped
+
+    def _begin_loop(self) -> None:
+        """The records without an outcome of a loop that was left are handed out again."""
+        self._check_process()
+        self._again.extendleft(reversed(self._engine.give_back(self._with_loop)))
+        self._with_loop = []
+
+    def _handed_back(self) -> Iterator[Record]:
+        while self._again and not self._stopped:
+            yield from self._engine.begin([self._again.popleft()])
 
     def _tell(self, event: dict[str, Any]) -> None:
         if self.options.on_event is not None:

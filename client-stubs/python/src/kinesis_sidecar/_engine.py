@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The state of one consumer, without I/O and without a clock: what the stream brings, what the app may have, and what has to
 be sent. One thread, or the event loop, calls it. `Record` and the code that hands records out may run in other threads:
-they use `decided`, `extend`, `begin`, `may_begin`, `is_held`, `wants_request` and the queues alone."""
+they use `decided`, `extend`, `begin`, `may_begin`, `give_back`, `is_held`, `wants_request` and the queues alone."""
 
 from __future__ import annotations
 
@@ -169,6 +169,7 @@ class Engine:
         self.adoptable: dict[tuple[Any, ...], Record] = {}
         # None: no record was redelivered for a while.
         self.earlier: Earlier | None = None
+        self.ahead: set[Record] = set()  # Begun records that wait in the place of a redelivery, too.
         self.lease_lost = False  # Records of a lost lease may have no outcome yet.
         self.heads: dict[str, tuple[int, int]] = {}  # By shard: position of the first record of its last batch.
 
@@ -190,10 +191,22 @@ class Engine:
 
     def may_begin(self, record: Record) -> bool:
         """Marks the record as begun. False if it is not the app's any more: it is redelivered."""
-        if record.outcome is not None or not record._group.current:
+        if self.ahead:
+            self.ahead.discard(record)
+        if record.outcome is not None or record.begun or not record._group.current:
             return False
         record.begun = True
-        return True
+        # The connection may have ended since. Then the engine may not have seen that the app has the record.
+        record.begun = record._group.current
+        return record.begun
+
+    def give_back(self, records: Iterable[Record]) -> list[Record]:
+        """The app left a loop: it may begin the records again that have no outcome. Returns those that are handed out before
+        all others. The others were redelivered, and wait in the place of their redelivery."""
+        given = [record for record in records if record.outcome is None]
+        for record in given:
+            record.begun = False
+        return [record for record in given if record not in self.ahead]
 
     def is_held(self, scope: Any) -> bool:
         return scope in self.held
@@ -249,8 +262,9 @@ class Engine:
             group.count += 1
             group.open += 1
             group.bytes += size
-            if not ((record.attempt > 1 or self.adoptable or self.lease_lost) and self._adopt(record)):
-                records.append(record)
+            if record.attempt > 1 or self.adoptable or self.lease_lost:
+                record = self._adopted_by(record)
+            records.append(record)
         self._hand(records)
 
     def _hand(self, records: list[Record]) -> None:
@@ -336,13 +350,13 @@ class Engine:
         for group in self.groups:
             group.current = False
 
-    def _adopt(self, redelivery: Record) -> bool:
-        """True if the app has an earlier delivery of the record, whose outcome settles this one."""
+    def _adopted_by(self, redelivery: Record) -> Record:
+        """The earlier delivery of the record, if the app has it, or its outcome settles this one. Else the redelivery."""
         record = self.adoptable.pop(redelivery.identity, None) or self._earlier(redelivery)
-        if record is None:
+        if record is None or (record.outcome is None and not record.begun):  # The app has given it back.
             if self.held:
                 self._confirm(redelivery)
-            return False
+            return redelivery
         if not record.processed:
             record._group.open -= 1
         redelivery._group.records[-1] = record
@@ -355,7 +369,9 @@ class Engine:
             if record.outcome == RETRY:
                 self._hold(record)
             self.outcomes.append(record)
-        return True
+        else:
+            self.ahead.add(record)
+        return record
 
     def _earlier(self, redelivery: Record) -> Record | None:
         """The unconfirmed delivery of the record in this session. None if its retry was sent: the retry may have caused

@@ -62,20 +62,25 @@ class Consumer(Base):
                 threads.run(self._items())
 
     def __iter__(self) -> Iterator[Record]:
-        """Hands out records. Each is acknowledged when the next one is asked for, unless it has an outcome."""
+        """Hands out records. Each is acknowledged when the next one is asked for, unless it has an outcome. If the loop is
+        left, the next loop hands its record out again, unless it has an outcome by then."""
+        self._begin_loop()
         for record in self._begun():
+            self._with_loop = [record]
             yield record
             if record.outcome is None:
                 record.ack()
 
     def batches(self, max_records: int = 500, max_wait: float = 1.0) -> Iterator[Batch]:
         """Hands out batches of up to `max_records`, `max_wait` seconds after their first record at the latest. Each is
-        acknowledged when the next one is asked for; see Batch."""
+        acknowledged when the next one is asked for; see Batch. A loop that is left is as that over records."""
+        self._begin_loop()
         collector = Collector(max_records, max_wait)
         for record in self._flow:
             batch = collector.add(record, time.monotonic())
             self._until = collector.until
             if batch is not None:
+                self._with_loop = batch.records
                 yield batch
                 batch.ack()
 
@@ -113,9 +118,14 @@ class Consumer(Base):
     def _make_flow(self) -> Iterator[Record | None]:
         """The records that the app may have, in order. It outlives the loops of the app. None: it is `_until`."""
         for item in self._items():
-            yield from self._engine.begin(item)
+            for record in self._engine.begin(item):
+                yield record
+                if self._again:
+                    yield from self._handed_back()
             if not item:
                 yield None
+                if self._again:
+                    yield from self._handed_back()
 
     def _items(self) -> Iterator[list[Record] | Resolved]:
         """What the thread that reads has put. An empty list: it is `_until`."""

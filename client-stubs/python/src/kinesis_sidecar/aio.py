@@ -128,10 +128,13 @@ class Consumer(Base):
         await self.close()
 
     async def __aiter__(self) -> AsyncIterator[Record]:
-        """Hands out records. Each is acknowledged when the next one is asked for, unless it has an outcome."""
+        """Hands out records. Each is acknowledged when the next one is asked for, unless it has an outcome. If the loop is
+        left, the next loop hands its record out again, unless it has an outcome by then."""
+        self._begin_loop()
         async for record in self._flow:
             if record is None:
                 continue
+            self._with_loop = [record]
             yield record
             if record.outcome is None:
                 record.ack()
@@ -140,13 +143,15 @@ class Consumer(Base):
 
     async def batches(self, max_records: int = 500, max_wait: float = 1.0) -> AsyncIterator[Batch]:
         """Hands out batches of up to `max_records`, `max_wait` seconds after their first record at the latest. Each is
-        acknowledged when the next one is asked for."""
+        acknowledged when the next one is asked for. A loop that is left is as that over records."""
+        self._begin_loop()
         clock = asyncio.get_running_loop().time
         collector = Collector(max_records, max_wait)
         async for record in self._flow:
             batch = collector.add(record, clock())
             self._until = collector.until
             if batch is not None:
+                self._with_loop = batch.records
                 yield batch
                 batch.ack()
 
@@ -177,8 +182,12 @@ class Consumer(Base):
         async for item in self._handed():
             for record in self._engine.begin(item):
                 yield record
+                for again in self._handed_back():
+                    yield again
             if not item:
                 yield None
+                for again in self._handed_back():
+                    yield again
 
     async def _handed(self) -> AsyncIterator[list[Record] | Resolved]:
         """What the task that reads has put. An empty list: it is `_until`."""

@@ -95,6 +95,7 @@ class _Fake:
     def __init__(self, records: Iterable[Record], max_attempts: int = 3):
         self._engine = _Outcomes(records, max_attempts)
         self._stopped = False
+        self._with_loop: list[Record] = []
         self.stale = self.failed = 0
 
     @property
@@ -103,6 +104,11 @@ class _Fake:
 
     def stop(self) -> None:
         self._stopped = True
+
+    def _begin_loop(self) -> None:
+        """The records without an outcome of a loop that was left are handed out again."""
+        self._engine.waiting.extendleft(record for record in reversed(self._with_loop) if record.outcome is None)
+        self._with_loop = []
 
     def _next(self) -> Record | None:
         return self._engine.waiting.popleft() if self._engine.waiting and not self._stopped else None
@@ -122,12 +128,16 @@ class FakeConsumer(_Fake):
             handle(handler, record)
 
     def __iter__(self) -> Iterator[Record]:
+        self._begin_loop()
         while (record := self._next()) is not None:
+            self._with_loop = [record]
             yield record
             record.ack()
 
     def batches(self, max_records: int = 500, max_wait: float = 1.0) -> Iterator[Batch]:
+        self._begin_loop()
         while (batch := self._batch(max_records)) is not None:
+            self._with_loop = batch.records
             yield batch
             batch.ack()
 
@@ -153,13 +163,17 @@ class AsyncFakeConsumer(_Fake):
             await handle_async(handler, record)
 
     async def __aiter__(self) -> AsyncIterator[Record]:
+        self._begin_loop()
         while (record := self._next()) is not None:
+            self._with_loop = [record]
             yield record
             record.ack()
             await asyncio.sleep(0)
 
     async def batches(self, max_records: int = 500, max_wait: float = 1.0) -> AsyncIterator[Batch]:
+        self._begin_loop()
         while (batch := self._batch(max_records)) is not None:
+            self._with_loop = batch.records
             yield batch
             batch.ack()
 

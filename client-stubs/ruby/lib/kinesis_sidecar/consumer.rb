@@ -60,6 +60,7 @@ module KinesisSidecar
                                                persist: Internal::PersistedAck.new(@options))
       @worker = Internal::Worker.new(@options, @engine, inbox, waker)
       @flow = Internal::Flow.new(@engine, @worker)
+      @with_loop = [] # Handed out last by a loop.
     end
 
     # @return [Integer] settlements whose session had ended: their records are redelivered
@@ -88,7 +89,8 @@ module KinesisSidecar
     end
 
     # With a block: `run` without signals. Without a block: an Enumerator. Its `next` acknowledges the record before,
-    # unless that record has an outcome already; `close` gives a record without an outcome back.
+    # unless that record has an outcome already. A record without an outcome is handed out again by the next Enumerator,
+    # and `close` gives it back.
     #
     # @yieldparam record [Record]
     # @return the value of a `break`, or nil; the Enumerator
@@ -136,14 +138,22 @@ module KinesisSidecar
       closing do
         next Internal::Lanes.new(@engine, @worker, handler, concurrency).run if concurrency > 1
 
-        @flow.each { |record| handler.call(record) if record }
+        each_of_loop { |record| handler.call(@with_loop[0] = record) if record }
       end
+    end
+
+    # The records of a loop before it, which was left, come first.
+    def each_of_loop(&block)
+      @worker.start
+      @flow.give_back(@with_loop)
+      @with_loop = []
+      @flow.each(&block)
     end
 
     def hand_out_batches(max_records, max_wait)
       records = []
       due = nil
-      @flow.each do |record|
+      each_of_loop do |record|
         due ||= now + max_wait if record
         records << record if record
         unless records.size >= max_records || (!record && due && now >= due)
@@ -153,6 +163,7 @@ module KinesisSidecar
         end
 
         batch = Batch.new(records)
+        @with_loop = records
         records = []
         due = nil
         yield batch

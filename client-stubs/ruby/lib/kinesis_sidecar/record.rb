@@ -177,11 +177,25 @@ module KinesisSidecar
     # @api private
     # @return [Boolean] false: the record is not the app's any more, because it is redelivered
     def begin
+      @ahead = false if @ahead
       return false if @state || !@group.current
 
       @group.kept[identity] = self
       @state = :begun
-      true
+      # The connection may have ended since. Then the engine may not have seen that the app has the record.
+      @group.current || (give_back && false)
+    end
+
+    # The app left the loop that had the record.
+    # @api private
+    # @return [Boolean] whether it is to be handed out again; false: it has an outcome, or waits in the place of its
+    #   redelivery
+    def give_back
+      return false if outcome
+
+      @group.kept.delete(identity)
+      @state = nil
+      !@ahead
     end
 
     # @api private
@@ -218,6 +232,7 @@ module KinesisSidecar
       @since = since
       @group = group
       @processed = false
+      @ahead = true
       @state = :ack if @state == :acked
     end
 

@@ -144,7 +144,7 @@ module KinesisSidecar
       def take(head, lines, now)
         @group = next_group(head, now) unless @group && @group.batch_id == head["batch_id"]
         records = @group.add(lines)
-        records = without_kept(records) unless @kept.empty? && @holds.none?
+        records = with_kept(records) unless @kept.empty? && @holds.none?
         @hand_out.call(records) unless records.empty?
       end
 
@@ -225,13 +225,14 @@ module KinesisSidecar
       end
 
       # @param records [Array<Record>] the last ones of the last batch
-      # @return [Array<Record>] without those of which the app has an earlier delivery
-      def without_kept(records)
+      # @return [Array<Record>] has the earlier deliveries of those that the app has. It does not get these again, unless
+      #   it gives them back before.
+      def with_kept(records)
         first = @group.records.size - records.size
-        records.reject.with_index(first) do |redelivery, index|
+        records.map.with_index(first) do |redelivery, index|
           record = kept_for(redelivery)
           record ? adopt(record, redelivery, index) : confirm(redelivery, index)
-          record
+          record || redelivery
         end
       end
 

@@ -18,6 +18,8 @@ module KinesisSidecar
 
       # @yieldparam record [Record, nil] nil: a tick
       def each
+        return if @source.stopped?
+
         loop do
           while (record = @ready.shift)
             next if set_aside?(record) || !record.begin
@@ -28,6 +30,11 @@ module KinesisSidecar
           item = @source.take or return
           item.equal?(Inbox::TICK) ? yield(nil) : fill(item)
         end
+      end
+
+      # The records without an outcome of a loop that was left are handed out again, before all others.
+      def give_back(records)
+        @ready.unshift(*records.select(&:give_back))
       end
 
       private

@@ -26,6 +26,14 @@ module KinesisSidecar
         @attempts = 0 # Connections in a row that brought nothing.
       end
 
+      # Opens the stream if it is not open.
+      # @raise [SidecarError] if the consumer is closed, or was made in another process
+      def start
+        refuse("the consumer was made in another process: make one after the fork") if forked?
+        refuse("the consumer is closed") if @closing
+        @thread ||= Thread.new { serve }.tap { |thread| thread.name = "kinesis-sidecar #{@options.client_id}" }
+      end
+
       # The next item for the app; see Inbox#take. Opens the stream if it is not open.
       def take
         start
@@ -70,12 +78,6 @@ module KinesisSidecar
 
       def forked?
         @pid != Process.pid
-      end
-
-      def start
-        refuse("the consumer was made in another process: make one after the fork") if forked?
-        refuse("the consumer is closed") if @closing
-        @thread ||= Thread.new { serve }.tap { |thread| thread.name = "kinesis-sidecar #{@options.client_id}" }
       end
 
       def refuse(sentence)

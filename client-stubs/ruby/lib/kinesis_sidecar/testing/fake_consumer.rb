@@ -18,6 +18,7 @@ module KinesisSidecar
         @outcomes = []
         @stopped = false
         @waiting = records.map { |record| watched(record) }
+        @with_loop = [] # Handed out last by a loop.
       end
 
       def stale
@@ -44,7 +45,8 @@ module KinesisSidecar
         return enum_for(:each_batch, max_records: max_records, max_wait: max_wait) unless block
 
         handler = Internal::Handler.new(block)
-        handler.call(Batch.new(@waiting.shift(max_records))) until over?
+        begin_loop
+        handler.call(Batch.new(@with_loop = @waiting.shift(max_records))) until over?
       end
 
       def stop
@@ -60,7 +62,14 @@ module KinesisSidecar
 
       def consume(callable)
         handler = Internal::Handler.new(callable)
-        handler.call(@waiting.shift) until over?
+        begin_loop
+        handler.call((@with_loop = [@waiting.shift]).first) until over?
+      end
+
+      # The records without an outcome of a loop that was left are handed out again.
+      def begin_loop
+        @waiting.unshift(*@with_loop.reject(&:outcome))
+        @with_loop = []
       end
 
       def over?
