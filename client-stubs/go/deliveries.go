@@ -33,6 +33,7 @@ type deliveries struct {
 	holds        []*hold
 	barriers     uint64 // Number of the last one.
 	extendAt     time.Time
+	left         []*Record // Of loops that the app left.
 }
 
 // Records that one batch_id settles.
@@ -42,6 +43,7 @@ type batch struct {
 	since      time.Time
 	records    []*Record
 	complete   bool // No further record follows.
+	lost       bool // The lease of its shard.
 	open       int  // Records without an outcome.
 	acked      int  // Records that the app acknowledged.
 	waiting    int  // Acknowledgements that are not sent yet.
@@ -131,23 +133,39 @@ func (c *Consumer) noteHead(r *Record) {
 func (c *Consumer) expect(isRedelivered func(*Record) bool) {
 	for _, b := range c.batches {
 		for _, r := range b.records {
-			if r.state == stateRunning && !r.left && isRedelivered(r) {
+			if r.state == stateRunning && isRedelivered(r) {
 				c.adoptable[r.position()] = r
 			}
 		}
 	}
 }
 
-// The app left a loop. If this session redelivers the records, they are handed out again.
+// The app left a loop.
 func (c *Consumer) leave(records ...*Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, r := range records {
-		r.left = true
-		if r.batch.generation == c.generation {
+	c.left = append(c.left, records...)
+}
+
+// A loop begins. Records without an outcome of loops that were left are queued again, unless they will be redelivered.
+func (c *Consumer) putBackLeft() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range slices.Backward(c.left) {
+		if r.state != stateRunning {
+			continue
+		}
+		if c.adoptable[r.position()] == r {
 			delete(c.adoptable, r.position())
 		}
+		if r.batch.generation != c.generation || r.batch.lost {
+			giveUp(r)
+			continue
+		}
+		r.state, r.left = stateQueued, true
+		c.queue.putBack(r)
 	}
+	c.left = nil
 }
 
 // Lets the record that the app has stand for its redelivery. It remains in the list of a batch of this session, so that
@@ -173,6 +191,10 @@ func (c *Consumer) settle(r *Record, s settlement) {
 }
 
 func (c *Consumer) decide(r *Record, s settlement) {
+	if r.left && r.state == stateQueued {
+		c.queue.remove(func(queued *Record) bool { return queued == r })
+		r.state = stateRunning
+	}
 	if r.state != stateRunning {
 		return
 	}
@@ -306,6 +328,9 @@ func (c *Consumer) lost(shardID string) {
 	defer c.mu.Unlock()
 	isLost := func(r *Record) bool { return r.ShardID == shardID && !r.Redriven }
 	c.queue.remove(func(r *Record) bool { return isLost(r) && giveUp(r) })
+	for _, b := range c.batches {
+		b.lost = b.lost || len(b.records) > 0 && isLost(b.records[0])
+	}
 	c.expect(isLost)
 	for _, h := range c.holds {
 		if isLost(h.record) {

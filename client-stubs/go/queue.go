@@ -103,6 +103,24 @@ func (q *queue) push(r *Record) {
 	q.list(r.lane)
 }
 
+// Puts a record of a loop that was left before the later ones of its scope.
+func (q *queue) putBack(r *Record) {
+	queued := &q.free
+	if r.lane != nil {
+		queued = &r.lane.queued
+	}
+	at := slices.IndexFunc(queued.items[queued.first:], func(next *Record) bool {
+		return r.lane == nil || comparePositions(next, r) > 0
+	})
+	if at < 0 {
+		at = queued.len()
+	}
+	queued.items = slices.Insert(queued.items, queued.first+at, r)
+	if r.lane != nil {
+		q.list(r.lane)
+	}
+}
+
 // Puts a record that was popped back to its place.
 func (q *queue) unpop(r *Record) {
 	if r.lane == nil {

@@ -40,7 +40,7 @@ type delivery struct {
 	ackID      []byte // Shares its memory with the data.
 	laneNumber uint32 // In the shard.
 	state      state
-	left       bool // The app left the loop that handed it out.
+	left       bool // The app left the loop that handed it out, and it was queued again.
 	batch      *batch
 	lane       *lane       // nil: the record has no scope.
 	decision   *settlement // nil: an acknowledgement, or none yet.

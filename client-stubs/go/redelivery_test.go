@@ -4,8 +4,10 @@ package sidecar
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -448,63 +450,111 @@ func TestBatch_of_which_a_record_was_redelivered_is_not_acknowledged_as_a_whole(
 	})
 }
 
-func TestRecord_of_a_loop_that_was_left_is_handed_out_by_the_next_loop(t *testing.T) {
-	s := newScript(t)
-	consumer, _ := s.consumer(t)
+// Delivers records, and takes the first batch of them in a loop that is left.
+func leaveBatch(t *testing.T, s *script, consumer *Consumer, size int, numbers ...int) (*Batch, *scriptedStream) {
 	streams := make(chan *scriptedStream, 1)
 	go func() {
 		stream := s.open(t)
-		stream.record("b1", 1, 1)
+		for _, n := range numbers {
+			stream.record("b1", n, 1)
+		}
 		streams <- stream
 	}()
-	for range consumer.Records(t.Context()) {
-		break
+	for batch := range consumer.Batches(t.Context(), size, time.Hour) {
+		return batch, <-streams
 	}
-	stream := <-streams
-	stream.record("b2", 1, 2)
-	for batch := range consumer.Batches(t.Context(), 1, time.Hour) {
-		if attempt := batch.Records[0].Attempt; attempt != 2 {
-			t.Errorf("handed out the attempt %d", attempt)
-		}
-		break
-	}
+	return nil, nil
+}
 
-	stream.record("b3", 1, 3)
-
+// Returns the next records of a loop, as "number/attempt".
+func loop(t *testing.T, consumer *Consumer, count int) (got []string) {
 	for record := range consumer.Records(t.Context()) {
-		if record.Attempt != 3 {
-			t.Errorf("handed out the attempt %d", record.Attempt)
+		got = append(got, fmt.Sprintf("%s/%d", record.Data, record.Attempt))
+		if len(got) == count {
+			break
 		}
-		break
+	}
+	return got
+}
+
+func expectLoop(t *testing.T, consumer *Consumer, want ...string) {
+	t.Helper()
+	if got := loop(t, consumer, len(want)); !slices.Equal(got, want) {
+		t.Errorf("got %v", got)
 	}
 }
 
-func TestRecord_of_a_batch_that_was_left_after_a_redelivery_is_handed_out_by_the_next_loop(t *testing.T) {
+func TestRecord_of_a_loop_that_was_left_is_handed_out_by_the_next_loop(t *testing.T) {
 	s := newScript(t)
 	consumer, _ := s.consumer(t)
-	streams := make(chan *scriptedStream, 1)
-	go func() {
-		stream := s.open(t)
-		stream.record("b1", 1, 1)
-		stream.record("b1", 2, 1)
-		streams <- stream
-	}()
-	var stream *scriptedStream
-	for range consumer.Batches(t.Context(), 2, time.Hour) {
-		stream = <-streams
-		stream.record("b2", 1, 2)
-		eventually(t, "a redelivery is known", func() bool { return consumer.hasArrivals(3) })
-		break
-	}
+	batch, _ := leaveBatch(t, s, consumer, 3, 1, 2, 3, 4)
+	batch.Records[1].Drop()
 
-	stream.record("b3", 2, 2)
+	expectLoop(t, consumer, "1/1")
+	expectLoop(t, consumer, "1/1", "3/1", "4/1")
 
-	for record := range consumer.Records(t.Context()) {
-		if string(record.Data) != "2" || record.Attempt != 2 {
-			t.Errorf("handed out %s/%d", record.Data, record.Attempt)
-		}
-		break
+	consumer.Close()
+	if !s.has("b1-1", "ack") || !s.has("b1-3", "ack") || s.has("b1-4", "ack") {
+		t.Errorf("got %+v", s.settlements())
 	}
+}
+
+func TestRecord_that_got_its_outcome_after_its_loop_is_not_handed_out_again(t *testing.T) {
+	s := newScript(t)
+	consumer, _ := s.consumer(t)
+	batch, _ := leaveBatch(t, s, consumer, 2, 1, 2, 3, 4)
+	batch.Records[0].Ack()
+	expectLoop(t, consumer, "2/1")
+	consumer.putBackLeft()
+	batch.Records[1].Ack() // It is queued.
+
+	expectLoop(t, consumer, "3/1", "4/1")
+
+	eventually(t, "both are acknowledged", func() bool { return s.has("b1-1", "ack") && s.has("b1-2", "ack") })
+}
+
+func TestRecord_of_a_loop_that_was_left_is_handed_out_once_after_its_redelivery(t *testing.T) {
+	s := newScript(t)
+	consumer, _ := s.consumer(t)
+	_, stream := leaveBatch(t, s, consumer, 2, 1, 2)
+	stream.record("b2", 1, 2)
+	stream.record("b2", 2, 2)
+	stream.record("b2", 3, 1)
+	eventually(t, "the redeliveries are known", func() bool { return consumer.hasArrivals(5) })
+
+	expectLoop(t, consumer, "1/1", "2/1", "3/1")
+
+	eventually(t, "the redelivery is acknowledged", func() bool { return s.has("b2-1", "ack") })
+}
+
+func TestRecords_that_a_retry_takes_back_from_a_loop_that_was_left_are_handed_out_behind_it(t *testing.T) {
+	s := newScript(t)
+	consumer, _ := s.consumer(t)
+	batch, stream := leaveBatch(t, s, consumer, 2, 1, 2)
+	batch.Records[0].Retry(0, "")
+	eventually(t, "the record is retried", func() bool { return s.has("b1-1", "retry") })
+	stream.barrier("1")
+	for n := 1; n <= 3; n++ {
+		stream.record("b2", n, 2)
+	}
+	eventually(t, "the redeliveries are known", func() bool { return consumer.hasArrivals(5) })
+
+	got := loop(t, consumer, 3)
+
+	if numbers := strings.Join(got, " "); numbers != "1/2 2/1 3/2" {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestRecord_of_a_lost_lease_is_not_handed_out_by_the_next_loop(t *testing.T) {
+	s := newScript(t)
+	consumer, _ := s.consumer(t)
+	_, stream := leaveBatch(t, s, consumer, 1, 1)
+	stream.leaseLost()
+	stream.record("b2", 2, 1)
+	eventually(t, "the next record is known", func() bool { return consumer.hasArrivals(2) })
+
+	expectLoop(t, consumer, "2/1")
 }
 
 func TestRecord_whose_lease_is_lost_and_comes_back_is_settled_by_its_handler(t *testing.T) {

@@ -95,7 +95,7 @@ func (c *Consumer) reason() error {
 }
 
 // Records returns an iterator over the records. A record that has no outcome is acknowledged when the next one is asked
-// for. Leaving the loop settles nothing: [Consumer.Close] gives the last record back.
+// for. Leaving the loop settles nothing: the next loop hands the last record out again, and [Consumer.Close] gives it back.
 //
 // The loop ends when ctx is done. Any other end is reported by an error, with a nil record, in the last turn.
 func (c *Consumer) Records(ctx context.Context) iter.Seq2[*Record, error] {
@@ -104,6 +104,7 @@ func (c *Consumer) Records(ctx context.Context) iter.Seq2[*Record, error] {
 			yield(nil, err)
 			return
 		}
+		c.putBackLeft()
 		defer c.wakeAtEnd(ctx)()
 		ack, isOver := settlement{Outcome: outcomeAck}, isDone(ctx)
 		var r *Record
@@ -161,6 +162,7 @@ func (c *Consumer) Batches(ctx context.Context, maxRecords int, maxWait time.Dur
 			yield(nil, err)
 			return
 		}
+		c.putBackLeft()
 		defer c.wakeAtEnd(ctx)()
 		var batch *Batch
 		defer func() {
