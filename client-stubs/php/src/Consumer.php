@@ -31,6 +31,10 @@ class Consumer implements \IteratorAggregate
     private ?Link $link = null;
     private ?Workers $workers = null;
     private bool $closed = false;
+
+    /** @var list<Record> that a loop handed out last */
+    private array $withLoop = [];
+
     private readonly int $owner;
 
     /**
@@ -125,7 +129,8 @@ class Consumer implements \IteratorAggregate
     }
 
     /**
-     * Hands out one record after the other. A record is acknowledged when the next one is asked for.
+     * Hands out one record after the other. A record is acknowledged when the next one is asked for. If the loop is
+     * left, the next loop hands its record out again, unless it has an outcome by then.
      *
      * @return \Generator<int, Record>
      *
@@ -134,16 +139,18 @@ class Consumer implements \IteratorAggregate
      */
     public function getIterator(): \Generator
     {
-        $link = $this->closed ? null : $this->link();
+        $link = $this->beginLoop();
         while (!$this->closed && $link->await(1, null) > 0) {
             $record = $link->take();
+            $this->withLoop = [$record];
             yield $record;
             $record->ack();
         }
     }
 
     /**
-     * Hands out lists of records. The records of a batch are acknowledged when the next one is asked for.
+     * Hands out lists of records. The records of a batch are acknowledged when the next one is asked for. A loop that
+     * is left is as that over records.
      *
      * @param int   $maxRecords records of a batch at most
      * @param float $maxWait    seconds from the first record on
@@ -156,7 +163,7 @@ class Consumer implements \IteratorAggregate
     public function batches(int $maxRecords = 500, float $maxWait = 1.0): \Generator
     {
         $maxRecords >= 1 || throw new \InvalidArgumentException("maxRecords must be 1 or more, got $maxRecords");
-        $link = $this->closed ? null : $this->link();
+        $link = $this->beginLoop();
         while (!$this->closed && $link->await(1, null) > 0) {
             $count = min($link->await($maxRecords, $maxWait), $maxRecords);
             if ($count === 0) {
@@ -168,6 +175,7 @@ class Consumer implements \IteratorAggregate
                 $records[] = $link->take();
             }
             $batch = new Batch($records);
+            $this->withLoop = $records;
             yield $batch;
             $batch->ack();
         }
@@ -239,6 +247,24 @@ class Consumer implements \IteratorAggregate
             }
             $record->ack();
         }
+    }
+
+    /** Returns null if the consumer is closed. */
+    private function beginLoop(): ?Link
+    {
+        if ($this->closed) {
+            return null;
+        }
+        $link = $this->link();
+        foreach ($this->withLoop as $record) {
+            // The first one without an outcome gives the later ones back, too.
+            if ($record->giveBack()) {
+                break;
+            }
+        }
+        $this->withLoop = [];
+
+        return $link;
     }
 
     private function link(): Link

@@ -77,6 +77,19 @@ final class Record
         };
     }
 
+    /**
+     * @internal the app left the loop that has the record
+     *
+     * @return bool false: the record has an outcome
+     */
+    public function giveBack(): bool
+    {
+        $isOpen = $this->outcome === null;
+        $isOpen && $this->link->giveBack($this->number);
+
+        return $isOpen;
+    }
+
     public function __isset(string $name): bool
     {
         return isset(self::MEMBERS[$name]);

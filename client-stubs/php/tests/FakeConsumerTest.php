@@ -101,4 +101,22 @@ final class FakeConsumerTest extends TestCase
     {
         return $consumer;
     }
+
+    public function testRecordOfALoopThatWasLeftIsHandedOutByTheNextLoop(): void
+    {
+        $consumer = new FakeConsumer();
+        array_map($consumer->put(...), [1, 2, 3]);
+        foreach ($consumer as $record) {
+            break;
+        }
+        foreach ($consumer->batches(2) as $batch) {
+            $batch->records[0]->drop();
+            break;
+        }
+        $read = [];
+        foreach ($consumer as $record) {
+            $read[] = $record->json();
+        }
+        $this->assertSame([2, 3], $read);
+    }
 }

@@ -161,6 +161,53 @@ final class SidecarTest extends TestCase
         Wait::until(static fn () => $sidecar->settled() === 2);
     }
 
+    /** @return list<int> the numbers of the next records of a loop that is left */
+    private static function loop(Consumer $consumer, int $count): array
+    {
+        $read = [];
+        foreach ($consumer as $record) {
+            $read[] = $record->json()['n'];
+            if (count($read) === $count) {
+                break;
+            }
+        }
+
+        return $read;
+    }
+
+    public function testRecordsOfALoopThatWasLeftAreHandedOutByTheNextLoop(): void
+    {
+        $sidecar = new Sidecar('--local-shards', '1');
+        $sidecar->put(self::records(5));
+        $consumer = new Consumer('test', url: $sidecar->url);
+        foreach ($consumer->batches(3, 60.0) as $batch) {
+            $batch->records[1]->drop();
+            break;
+        }
+        $this->assertSame([1], self::loop($consumer, 1));
+        $this->assertSame([1, 3, 4], self::loop($consumer, 3));
+        foreach ($consumer as $record) {
+            break;
+        }
+        $record->ack();
+        $this->assertSame([5], self::loop($consumer, 1));
+        $consumer->close();
+        Wait::until(static fn () => $sidecar->settled() === 4);
+    }
+
+    public function testRecordsThatARetryTakesBackFromALoopThatWasLeftAreHandedOutBehindIt(): void
+    {
+        $sidecar = new Sidecar('--local-shards', '1');
+        $sidecar->put(self::records(4));
+        $consumer = new Consumer('test', url: $sidecar->url);
+        foreach ($consumer->batches(3, 60.0) as $batch) {
+            $batch->records[0]->retry(0.2);
+            break;
+        }
+        $this->assertSame([1, 2, 3, 4], self::loop($consumer, 4));
+        $consumer->close();
+    }
+
     public function testBatchesAreAcknowledgedByTheNextOneAndRetriedAsAWhole(): void
     {
         $sidecar = new Sidecar('--local-shards', '1');

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records that were received and that the app does not have yet.
-import type { KinesisRecord } from "./record.js";
+import { isLater, type KinesisRecord } from "./record.js";
 
 /** The event loop gets a turn at least this often, also while the app never waits for anything. */
 const TURN_MS = 20;
@@ -23,6 +23,14 @@ class RecordQueue {
         if (!this.first) this.last = undefined;
         record.next = undefined;
         return record;
+    }
+
+    /** Adds a record before the first one for which `isNext` is true. */
+    insert(record: KinesisRecord, isNext: (other: KinesisRecord) => boolean): void {
+        const before = new RecordQueue();
+        while (this.first && !isNext(this.first)) before.push(this.shift()!);
+        before.push(record);
+        this.prepend(before);
     }
 
     /** Moves all records of another queue before the first one. */
@@ -102,6 +110,12 @@ export class Inbox {
         if (this.waiting.length > 0) this.wake();
     }
 
+    /** Has a record of a loop that was left handed out again, before the later records of its scope. */
+    putBack(record: KinesisRecord): void {
+        this.size++;
+        this.ready.insert(record, (other) => other.scope === record.scope && (!record.scope || isLater(other, record)));
+    }
+
     /** Returns the next record for the app, if there is one. */
     take(): KinesisRecord | undefined {
         if (this.stopped) return undefined;
@@ -111,7 +125,8 @@ export class Inbox {
                 continue;
             }
             this.size--;
-            if (!record.dropped) {
+            // A record that was put back may have got its outcome since.
+            if (!record.dropped && !record.outcome) {
                 record.taken = true;
                 return record;
             }

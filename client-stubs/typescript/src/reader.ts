@@ -31,6 +31,8 @@ export abstract class Reader implements AsyncIterable<KinesisRecord> {
     protected failure: Error | undefined;
     /** @internal Resolves when all handlers of a run have returned. */
     protected handling: Promise<unknown> = Promise.resolve();
+    /** Returns the records that the last loop handed out last. */
+    private withLoop: () => readonly KinesisRecord[] = () => [];
 
     /** @internal */
     protected constructor(endsWhenEmpty: boolean) {
@@ -68,21 +70,33 @@ export abstract class Reader implements AsyncIterable<KinesisRecord> {
         if (this.failure) throw this.failure;
     }
 
-    /** Hands out one record after the other. A record is acknowledged when the next one is asked for. */
+    /**
+     * Hands out one record after the other. A record is acknowledged when the next one is asked for. If the loop is left,
+     * the next loop hands its record out again, unless it has an outcome by then.
+     */
     [Symbol.asyncIterator](): AsyncIterator<KinesisRecord> {
-        this.start(1);
-        return new RecordIterator(this.inbox, () => this.failure);
+        this.beginLoop();
+        const iterator = new RecordIterator(this.inbox, () => this.failure);
+        this.withLoop = () => iterator.records;
+        return iterator;
     }
 
-    /** Hands out lists of records. A batch is acknowledged when the next one is asked for, or by `batch.ack()`. */
+    private beginLoop(): void {
+        this.start(1);
+        for (const record of [...this.withLoop()].reverse())
+            if (!record.outcome && record.group.settler.putBack(record)) this.inbox.putBack(record);
+    }
+
+    /**
+     * Hands out lists of records. A batch is acknowledged when the next one is asked for, or by `batch.ack()`. A loop that
+     * is left is as that over records.
+     */
     async *batches(options: BatchOptions = {}): AsyncGenerator<Batch, void, undefined> {
         const { maxRecords = 500, maxWaitMs = 1000 } = options;
-        this.start(1);
-        for (
-            let batch = await this.gather(maxRecords, maxWaitMs);
-            batch;
-            batch = await this.gather(maxRecords, maxWaitMs)
-        ) {
+        this.beginLoop();
+        let batch: Batch | undefined;
+        this.withLoop = () => batch?.records ?? [];
+        while ((batch = await this.gather(maxRecords, maxWaitMs))) {
             yield batch;
             batch.ack();
         }
@@ -146,16 +160,20 @@ class RecordIterator implements AsyncIterator<KinesisRecord> {
     ) {}
 
     next(): Promise<IteratorResult<KinesisRecord>> {
-        this.current?.ack();
+        if (!this.ended) this.current?.ack();
         this.current = undefined;
         if (this.inbox.owesTurn || this.ended) return this.wait();
         this.current = this.inbox.take();
         return this.current ? Promise.resolve({ done: false, value: this.current }) : this.wait();
     }
 
-    /** The loop is left: its record has no outcome, and the consumer gives it back when it closes. */
+    /** The record that was handed out last. */
+    get records(): readonly KinesisRecord[] {
+        return this.current ? [this.current] : [];
+    }
+
+    /** The loop is left: its record has no outcome, and the next loop hands it out again. */
     return(): Promise<IteratorResult<KinesisRecord>> {
-        this.current = undefined;
         this.ended = true;
         return Promise.resolve({ done: true, value: undefined });
     }

@@ -36,6 +36,8 @@ export interface Settler {
     /** The record has an outcome. */
     settle(record: KinesisRecord): void;
     extend(record: KinesisRecord, durationMs: number): void;
+    /** The app left the loop that has the record. Returns false if the record is redelivered. */
+    putBack(record: KinesisRecord): boolean;
     /** Resolves when the checkpoint covers the acknowledged record, or when the sidecar waited long enough for it. */
     persisted(record: KinesisRecord): Promise<boolean>;
 }

@@ -128,6 +128,7 @@ export class SessionSettler implements Settler {
     private extendDue = false;
     private ackDeadlineMs = 60_000;
     private answerMs = ANSWER_MAX_MS;
+    private connected = false;
     private closing = false;
     private endPause: () => void = () => {};
 
@@ -139,6 +140,7 @@ export class SessionSettler implements Settler {
     begin(session: SessionEvent): void {
         this.keepUnconfirmed();
         this.generation++;
+        this.connected = true;
         this.groups.clear();
         this.current = undefined;
         this.leaseLost = false;
@@ -158,6 +160,7 @@ export class SessionSettler implements Settler {
 
     /** The connection is lost: the app gets none of the records that wait, because they are redelivered. */
     disconnected(): void {
+        this.connected = false;
         for (const record of this.live()) if (!record.taken) this.drop(record);
         this.flush();
     }
@@ -188,9 +191,20 @@ export class SessionSettler implements Settler {
 
     settle(record: KinesisRecord): void {
         const group = groupOf(record);
+        record.taken = true; // It may have been put back.
         if (this.closing) this.stale++;
         // A record of an earlier session waits for its redelivery.
         else if (group.generation === this.generation) this.collect(record, group);
+    }
+
+    putBack(record: KinesisRecord): boolean {
+        const group = groupOf(record);
+        const identity = identityOf(record);
+        if (this.unconfirmed.get(identity) === record) this.unconfirmed.delete(identity);
+        record.taken = false;
+        const isHere = group.generation === this.generation && this.connected && !group.lost;
+        if (!isHere) this.drop(record);
+        return isHere;
     }
 
     extend(record: KinesisRecord, durationMs: number): void {

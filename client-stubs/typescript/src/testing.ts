@@ -42,6 +42,7 @@ export class TestConsumer extends Reader {
     private readonly settler: Settler = {
         settle: (record) => void this.outcomes.push({ record, outcome: record.outcome!, ...record.options }),
         extend: () => {},
+        putBack: () => true,
         persisted: (record) => Promise.resolve(record.outcome === "ack"),
     };
 

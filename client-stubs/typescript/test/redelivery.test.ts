@@ -38,6 +38,79 @@ async function deliver(...written: Buffer[]): Promise<void> {
     await until("the frames are read", () => count("heartbeat") > before);
 }
 
+/** Takes a batch in a loop that is left. */
+async function leaveBatch(consumer: Consumer, maxRecords: number, ...written: Buffer[]): Promise<Batch> {
+    sidecar.onStream = (response) => {
+        sidecar.begin(response);
+        sidecar.write(...written);
+    };
+    for await (const batch of consumer.batches({ maxRecords, maxWaitMs: FOREVER_MS })) return batch;
+    return assert.fail("the consumer has stopped");
+}
+
+async function loop(consumer: Consumer, length: number): Promise<string[]> {
+    const names: string[] = [];
+    for await (const record of consumer) if (names.push(nameOf(record)) === length) break;
+    return names;
+}
+
+test("records_of_a_loop_that_was_left_are_handed_out_by_the_next_loop", async () => {
+    const consumer = consumerOf();
+    const batch = await leaveBatch(consumer, 3, ...frames([1, 2, 3, 4]));
+    batch.records[1]!.drop();
+    assert.deepEqual(await loop(consumer, 1), ["1/1"]);
+    assert.deepEqual(await loop(consumer, 3), ["1/1", "3/1", "4/1"]);
+    await until("record 3 is acknowledged", isSettled("ack-3-1 ack"));
+    assert.ok(!settled().includes("ack-4-1 ack"));
+});
+
+test("record_that_got_its_outcome_after_its_loop_is_not_handed_out_again", async () => {
+    const consumer = consumerOf();
+    const batch = await leaveBatch(consumer, 3, ...frames([1, 2, 3, 4]));
+    batch.records[0]!.ack();
+    assert.deepEqual(await loop(consumer, 1), ["2/1"]);
+    batch.records[2]!.drop(); // It waits for its turn.
+    assert.deepEqual(await loop(consumer, 2), ["2/1", "4/1"]);
+    await until("record 1 is acknowledged", isSettled("ack-1-1 ack"));
+    await until("record 3 is dropped", isSettled("ack-3-1 drop"));
+});
+
+test("records_of_a_loop_that_was_left_are_handed_out_once_after_their_redelivery", async () => {
+    const consumer = consumerOf();
+    await leaveBatch(consumer, 2, ...frames([1, 2]));
+    await deliver(...again(1, 2, 3));
+    assert.deepEqual(await loop(consumer, 3), ["1/1", "2/1", "3/2"]);
+    await until("the redelivery is acknowledged", isSettled("ack-1-2 ack"));
+});
+
+test("records_that_a_retry_takes_back_from_a_loop_that_was_left_are_handed_out_behind_it", async () => {
+    const consumer = consumerOf();
+    const batch = await leaveBatch(consumer, 2, ...frames([1, 2]));
+    batch.records[0]!.retry();
+    await until("the record is retried", isSettled("ack-1-1 retry"));
+    await deliver(barrierFrame("1"), ...again(1, 2, 3));
+    assert.deepEqual(await loop(consumer, 3), ["1/2", "2/1", "3/2"]);
+});
+
+test("record_of_a_lost_lease_is_not_handed_out_by_the_next_loop", async () => {
+    const consumer = consumerOf();
+    await leaveBatch(consumer, 1, ...frames([1]));
+    await deliver(leaseLostFrame, ...ofNextLease(2));
+    assert.deepEqual(await loop(consumer, 1), ["2/1"]);
+});
+
+test("record_of_a_loop_that_was_left_before_the_connection_ended_is_handed_out_once", async () => {
+    const consumer = consumerOf();
+    await leaveBatch(consumer, 1, ...frames([1]));
+    sidecar.onStream = (response) => {
+        sidecar.begin(response);
+        sidecar.write(...again(1, 2));
+    };
+    sidecar.streams[0]!.destroy();
+    await until("a second stream is open", () => sidecar.streams.length === 2);
+    assert.deepEqual((await loop(consumer, 2)).map((name) => name[0]), ["1", "2"]);
+});
+
 /** Opens the stream, writes frames, and returns a function that returns the next batch. */
 async function batchesOf(consumer: Consumer, maxRecords: number, ...written: Buffer[]): Promise<() => Promise<Batch>> {
     const batches = consumer.batches({ maxRecords, maxWaitMs: FOREVER_MS });

@@ -144,6 +144,16 @@ final class AgentLink implements Link
         $this->send();
     }
 
+    public function giveBack(int $number): void
+    {
+        $this->gather();
+        if ($number >= $this->base && $this->channel !== null) {
+            $this->channel->tell(['returned', $number - $this->base]);
+            $this->discard();
+            $this->send();
+        }
+    }
+
     public function stop(): void
     {
         $this->stopping = true;

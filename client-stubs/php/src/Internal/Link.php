@@ -37,6 +37,12 @@ interface Link
 
     public function extend(int $number, float $seconds): void;
 
+    /**
+     * Gives back the records from a number on that have no outcome. They are queued again, in order, unless they are
+     * redelivered.
+     */
+    public function giveBack(int $number): void;
+
     /** Lets `await()` return 0 from now on. */
     public function stop(): void;
 

@@ -100,6 +100,16 @@ final class MemoryLink implements Link
     {
     }
 
+    public function giveBack(int $number): void
+    {
+        foreach (array_reverse($this->open, true) as $open => [, $members]) {
+            if ($open >= $number) {
+                unset($this->open[$open]);
+                array_unshift($this->queue, $members);
+            }
+        }
+    }
+
     public function stop(): void
     {
         $this->stopping = true;

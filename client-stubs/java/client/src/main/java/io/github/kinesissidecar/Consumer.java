@@ -46,7 +46,9 @@ public interface Consumer extends Iterable<SidecarRecord>, AutoCloseable {
 
     /**
      * Hands out one record after the other. A record that has no outcome is acknowledged when the app asks for the next
-     * one. Leaving the loop settles nothing. The loop ends by {@link #stop}, {@link #close}, or an interrupt.
+     * one. Leaving the loop settles nothing: the next loop hands its record out again, unless it has an outcome by then,
+     * and {@link #close} gives it back. A loop that begins ends the one before. The loop ends by {@link #stop}, {@link
+     * #close}, or an interrupt.
      */
     @Override
     Iterator<SidecarRecord> iterator();
@@ -58,8 +60,8 @@ public interface Consumer extends Iterable<SidecarRecord>, AutoCloseable {
 
     /**
      * Hands out batches of up to maxRecords records, maxWait from the first record of a batch on. The records of a
-     * batch that have no outcome are acknowledged when the app asks for the next batch. Leaving the loop settles
-     * nothing.
+     * batch that have no outcome are acknowledged when the app asks for the next batch. Leaving the loop is as with
+     * {@link #iterator}.
      */
     Iterable<Batch> batches(int maxRecords, Duration maxWait);
 

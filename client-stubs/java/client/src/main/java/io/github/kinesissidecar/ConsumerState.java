@@ -319,11 +319,32 @@ final class ConsumerState {
         }
     }
 
+    /** Lets records without an outcome, of a loop that was left, be taken again, unless they will be redelivered. */
+    void putBack(List<SidecarRecord> records) {
+        locked(() -> {
+            for (SidecarRecord item : records)
+                if (((Delivery) item).outcome == null)
+                    putBack((Delivery) item);
+            lanes.wake();
+        });
+    }
+
+    private void putBack(Delivery record) {
+        if (unconfirmed.remove(record.position(), record) || record.batch.generation != generation) {
+            recall(record);
+            return;
+        }
+        record.begun = false;
+        lanes.putBack(record);
+    }
+
     void settle(Delivery record, Outcome outcome, long delayMs, String reason) {
         lock.lock();
         try {
             if (record.outcome != null)
                 return;
+            if (!record.begun)
+                lanes.remove(record);
             record.outcome = outcome;
             record.delayMs = delayMs;
             record.reason = reason;

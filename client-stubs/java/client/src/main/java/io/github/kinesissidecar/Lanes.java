@@ -48,6 +48,20 @@ final class Lanes {
         list(record.lane);
     }
 
+    /** Puts a record that was taken back before the later ones of its lane. */
+    void putBack(Delivery record) {
+        List<Delivery> waiting = List.copyOf(record.lane.queue);
+        record.lane.queue.removeIf(other -> !record.lane.ordered || other.isAfter(record));
+        record.lane.queue.add(record);
+        waiting.stream().filter(other -> !record.lane.ordered || other.isAfter(record)).forEach(record.lane.queue::add);
+        list(record.lane);
+    }
+
+    /** Removes a record that has its outcome, although no one has taken it again. */
+    void remove(Delivery record) {
+        record.lane.queue.remove(record);
+    }
+
     /** Takes the next record. `exclusive`: no other record of an ordered lane is taken until the lane is released. */
     Delivery take(boolean exclusive) {
         for (Lane lane; (lane = ready.poll()) != null;) {

@@ -6,6 +6,7 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.NoSuchElementException;
 import java.util.concurrent.CountDownLatch;
+import java.util.function.Function;
 
 /** The consumer that reads from a sidecar. */
 final class SidecarConsumer implements Consumer {
@@ -20,6 +21,8 @@ final class SidecarConsumer implements Consumer {
     private Thread settlerThread;
     private Workers workers;
     private boolean closed;
+    /** The loop that began last; null: none. */
+    private volatile Items<?> loop;
 
     SidecarConsumer(Options options) {
         this.options = options;
@@ -45,7 +48,7 @@ final class SidecarConsumer implements Consumer {
 
     @Override
     public Iterator<SidecarRecord> iterator() {
-        return new Items<>(previous -> state.next((Delivery) previous, false));
+        return new Items<SidecarRecord>(previous -> state.next((Delivery) previous, false), List::of);
     }
 
     @Override
@@ -53,7 +56,7 @@ final class SidecarConsumer implements Consumer {
         Options.within("max_records", maxRecords, 1, Integer.MAX_VALUE);
         Options.within("max_wait (ms)", maxWait.toMillis(), 0, Options.MAX_DELAY_MS);
         long nanos = maxWait.toNanos();
-        return () -> new Items<>(previous -> state.nextBatch(previous, maxRecords, nanos));
+        return () -> new Items<Batch>(previous -> state.nextBatch(previous, maxRecords, nanos), Batch::records);
     }
 
     @Override
@@ -103,6 +106,16 @@ final class SidecarConsumer implements Consumer {
             readerThread = start(reader, "stream");
             settlerThread = start(new Settler(options, state), "settle");
         }
+        return true;
+    }
+
+    /** Begins a loop in place of the one before. Returns false if the consumer is closed. */
+    private synchronized boolean begin(Items<?> next) {
+        if (!open())
+            return false;
+        if (loop != null)
+            loop.putBack();
+        loop = next;
         return true;
     }
 
@@ -169,20 +182,31 @@ final class SidecarConsumer implements Consumer {
     /** What the app iterates over: records or batches. Asking for the next item settles the one before. */
     private final class Items<T> implements Iterator<T> {
         private final Source<T> source;
+        private final Function<T, List<SidecarRecord>> records;
         private T previous;
         private T next;
-        private boolean opened;
+        private boolean begun;
 
-        Items(Source<T> source) {
+        Items(Source<T> source, Function<T, List<SidecarRecord>> records) {
             this.source = source;
+            this.records = records;
+        }
+
+        /** The app left the loop. Records without an outcome are handed out by the next one. */
+        void putBack() {
+            T last = next != null ? next : previous;
+            if (last != null)
+                state.putBack(records.apply(last));
         }
 
         @Override
         public boolean hasNext() {
             if (next != null)
                 return true;
-            if (!opened && !(opened = open()))
+            if (!begun && !(begun = begin(this)))
                 return false;
+            if (loop != this)
+                throw new IllegalStateException("another loop over the consumer has begun; it has one at a time");
             try {
                 next = source.next(previous);
             } catch (InterruptedException end) {

@@ -51,6 +51,15 @@ class FakeConsumerTest {
     }
 
     @Test
+    void recordOfALoopThatWasLeft_isHandedOutByTheNextLoop() {
+        addThree();
+        consumer.iterator().next();
+        consumer.batches(2, Duration.ZERO).iterator().next().records().get(0).drop();
+        consumer.forEach(record -> { });
+        assertEquals(List.of("drop", "ack", "ack"), outcomes());
+    }
+
+    @Test
     void batches_haveTheMaximumOfRecords() {
         addThree();
         var batches = consumer.batches(2, Duration.ZERO).iterator();

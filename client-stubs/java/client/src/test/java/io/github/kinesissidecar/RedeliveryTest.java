@@ -3,9 +3,11 @@ package io.github.kinesissidecar;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
@@ -24,6 +26,101 @@ class RedeliveryTest extends ConsumerFixture {
     void end() throws Exception {
         answer.countDown();
         super.end();
+    }
+
+    /* ---- A loop that was left. ---- */
+
+    /** Takes a batch in a loop that is left. */
+    private Batch leaveBatch(int size) {
+        for (Batch batch : consumer.batches(size, Duration.ofHours(1)))
+            return batch;
+        throw new AssertionError("the consumer has stopped");
+    }
+
+    private void assertLoop(String... numbers) {
+        List<String> got = new ArrayList<>();
+        for (SidecarRecord record : consumer) {
+            got.add(number(record));
+            if (got.size() == numbers.length)
+                break;
+        }
+        assertEquals(List.of(numbers), got);
+    }
+
+    @Test
+    void recordsOfALoopThatWasLeft_areHandedOutByTheNextLoop() throws Exception {
+        sidecar.deliver("b", 1, 2, 3, 4);
+        build(sidecar.consumer());
+        leaveBatch(3).records().get(1).drop();
+        assertLoop("1");
+        assertLoop("1", "3", "4");
+        untilSettled("ack", "ack_id", "b-3");
+        assertFalse(settled("ack", "ack_id").contains("b-4"));
+    }
+
+    @Test
+    void recordThatWasNotLookedAt_isHandedOutByTheNextLoop() throws Exception {
+        sidecar.deliver("b", 1, 2);
+        build(sidecar.consumer());
+        assertTrue(consumer.iterator().hasNext());
+        assertLoop("1", "2");
+    }
+
+    @Test
+    void recordThatGotItsOutcomeAfterItsLoop_isNotHandedOutAgain() throws Exception {
+        sidecar.deliver("b", 1, 2, 3, 4);
+        build(sidecar.consumer());
+        Batch batch = leaveBatch(3);
+        batch.records().get(0).ack();
+        assertLoop("2");
+        batch.records().get(2).drop(); // It waits for its turn.
+        assertLoop("2", "4");
+        untilSettled("ack", "ack_id", "b-1");
+        untilSettled("drop", "ack_id", "b-3");
+    }
+
+    @Test
+    void loopThatAnotherOneFollowed_ends() throws Exception {
+        sidecar.deliver("b", 1, 2);
+        build(sidecar.consumer());
+        Iterator<SidecarRecord> first = consumer.iterator();
+        first.next();
+        assertLoop("1");
+        assertThrows(IllegalStateException.class, first::hasNext);
+    }
+
+    @Test
+    void recordsOfALoopThatWasLeft_areHandedOutOnceAfterTheirRedelivery() throws Exception {
+        sidecar.deliver("b", 1, 2);
+        build(sidecar.consumer());
+        leaveBatch(2);
+        redeliver("c", 1, 2, 3);
+        untilReceived();
+        assertLoop("1", "2", "3");
+        untilSettled("ack", "ack_id", "c-1");
+    }
+
+    @Test
+    void recordsThatARetryTakesBackFromALoopThatWasLeft_areHandedOutBehindIt() throws Exception {
+        sidecar.deliver("b", 1, 2);
+        build(sidecar.consumer());
+        leaveBatch(2).records().get(0).retry();
+        untilRetried(1);
+        barrierOfTheRetry();
+        redeliver("c", 1, 2, 3);
+        untilReceived();
+        assertLoop("1", "2", "3");
+    }
+
+    @Test
+    void recordOfALostLease_isNotHandedOutByTheNextLoop() throws Exception {
+        sidecar.deliver("b", 1);
+        build(sidecar.consumer());
+        leaveBatch(1);
+        sidecar.stream.leaseLost();
+        sidecar.stream.record("c", 2, "k", 1);
+        untilReceived();
+        assertLoop("2");
     }
 
     /* ---- A retry whose request is repeated. ---- */

@@ -7,6 +7,7 @@ import io.github.kinesissidecar.Handler;
 import io.github.kinesissidecar.SidecarRecord;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
@@ -25,7 +26,9 @@ import java.util.NoSuchElementException;
  */
 public final class FakeConsumer implements Consumer {
     private final List<FakeRecord> records = new ArrayList<>();
-    private int next;
+    private final ArrayDeque<FakeRecord> waiting = new ArrayDeque<>();
+    /** Handed out last by a loop. */
+    private List<SidecarRecord> withLoop = List.of();
     private volatile boolean stopped;
 
     /** Makes a consumer without records. */
@@ -41,6 +44,7 @@ public final class FakeConsumer implements Consumer {
     public synchronized FakeRecord add(String partitionKey, byte[] data, int attempt) {
         FakeRecord record = new FakeRecord(partitionKey, data, records.size() + 1, attempt);
         records.add(record);
+        waiting.add(record);
         return record;
     }
 
@@ -82,13 +86,18 @@ public final class FakeConsumer implements Consumer {
         return () -> new Iterator<>() {
             private List<SidecarRecord> previous = List.of();
             private List<SidecarRecord> following = List.of();
+            private boolean begun;
 
             @Override
             public boolean hasNext() {
+                if (!begun)
+                    putBack();
+                begun = true;
                 if (following.isEmpty()) {
                     previous.forEach(SidecarRecord::ack);
                     previous = List.of();
                     following = take(maxRecords);
+                    withLoop = following;
                 }
                 return !following.isEmpty();
             }
@@ -126,7 +135,16 @@ public final class FakeConsumer implements Consumer {
     }
 
     private synchronized SidecarRecord take() {
-        return stopped || next == records.size() ? null : records.get(next++);
+        return stopped ? null : waiting.poll();
+    }
+
+    /** The records without an outcome of a loop that was left are handed out again. */
+    private synchronized void putBack() {
+        for (int i = withLoop.size(); i-- > 0;) {
+            FakeRecord record = (FakeRecord) withLoop.get(i);
+            if (record.outcome().isEmpty())
+                waiting.addFirst(record);
+        }
     }
 
     private List<SidecarRecord> take(int max) {
