@@ -53,6 +53,17 @@ namespace KinesisSidecar.Client.Tests
             Assert.AreSame(first, consumer.Settlements.Single().Record);
         }
 
+        [Test]
+        public async Task record_of_a_loop_that_was_left_is_handed_out_by_the_next_loop()
+        {
+            var consumer = new FakeConsumer();
+            var first = consumer.Add("k", "1");
+            consumer.Add("k", "2");
+            await consumer.NextBatchAsync(2);
+            ((ILoop)consumer).Begin();
+            Assert.AreSame(first, await consumer.NextAsync());
+        }
+
         [TestCase(1)]
         [TestCase(2)]
         [TestCase(500)]

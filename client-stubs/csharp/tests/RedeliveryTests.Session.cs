@@ -116,6 +116,55 @@ namespace KinesisSidecar.Client.Tests
             }
         }
 
+        /* Begins a loop, as ReadAllAsync and ReadBatchesAsync of .NET 8 do. */
+        private static void BeginLoop(Consumer consumer) => ((ILoop)consumer).Begin();
+
+        [Test]
+        public void records_of_a_loop_that_was_left_are_handed_out_by_the_next_loop()
+        {
+            _sidecar.Deliver("b", 1, 2, 3, 4, 5);
+            using (var consumer = Open())
+            {
+                var batch = NextBatch(consumer, 4);
+                batch[1].Drop();
+                BeginLoop(consumer);
+                AssertNext(consumer, "1001/1");
+                BeginLoop(consumer);
+                batch[3].Drop(); /* It waits for its turn. */
+                AssertNext(consumer, "1001/1", "1003/1", "1005/1");
+                UntilSettled("ack", "b-3");
+            }
+        }
+
+        [Test]
+        public void records_of_a_loop_that_was_left_are_handed_out_once_after_their_redelivery()
+        {
+            _sidecar.Deliver("b", 1, 2);
+            using (var consumer = Open())
+            {
+                NextBatch(consumer, 2);
+                Redeliver("c", 2, 1, 2, 3);
+                BeginLoop(consumer);
+                AssertNext(consumer, "1001/1", "1002/1", "1003/2");
+                UntilSettled("ack", "c-1");
+            }
+        }
+
+        [Test]
+        public void record_of_a_lost_lease_is_not_handed_out_by_the_next_loop()
+        {
+            _sidecar.Deliver("b", 1);
+            using (var consumer = Open())
+            {
+                Next(consumer);
+                _sidecar.Stream.LeaseLost("shard-0");
+                _sidecar.Stream.Record("c", 2, epoch: 2);
+                UntilReceived();
+                BeginLoop(consumer);
+                AssertNext(consumer, "1002/1");
+            }
+        }
+
         [Test]
         public void redelivery_of_another_retried_record_does_not_end_a_hold()
         {

@@ -16,7 +16,7 @@ namespace KinesisSidecar.Client
     ///     await consumer.RunAsync((record, token) => orders.SaveAsync(record.Data, token), 16, stoppingToken);
     /// </code>
     /// </example>
-    public sealed class Consumer : IConsumer
+    public sealed class Consumer : IConsumer, ILoop
     {
         private const long NoLimit = -1;
 
@@ -219,6 +219,16 @@ namespace KinesisSidecar.Client
                     record.Retry(null, failure.GetType().Name + ": " + failure.Message);
                 }
             }
+        }
+
+        void ILoop.Begin()
+        {
+            if (_previous != null)
+                _state.PutBack(new[] { _previous });
+            if (_previousBatch != null)
+                _state.PutBack(_previousBatch);
+            _previous = null;
+            _previousBatch = null;
         }
 
         private async Task<Record> AwaitNextAsync(CancellationToken cancellationToken)

@@ -246,6 +246,8 @@ namespace KinesisSidecar.Client
                 case "lease_lost":
                     string shardId = control.Text("shard_id");
                     Drop(record => record.ShardId == shardId && !record.IsRedriven);
+                    foreach (var batch in _batches)
+                        batch.IsLost |= batch.Records.Exists(record => record.ShardId == shardId && !record.IsRedriven);
                     break;
             }
         }
@@ -383,6 +385,30 @@ namespace KinesisSidecar.Client
                 return await waiter.Task.ConfigureAwait(false);
         }
 
+        /// <summary>Lets records without an outcome, of a loop that was left, be taken again, unless they will be
+        /// redelivered.</summary>
+        internal void PutBack(IEnumerable<Record> records)
+        {
+            lock (_lock)
+            {
+                foreach (var record in records)
+                {
+                    if (record.Outcome == Outcome.None)
+                        PutBack(record);
+                }
+                Wake();
+            }
+        }
+
+        private void PutBack(Record record)
+        {
+            record.IsBegun = false;
+            if (_unconfirmed.TryGetValue(record.Identity, out var kept) && kept == record)
+                _unconfirmed.Remove(record.Identity);
+            if (record.Batch.Generation == _generation && !record.Batch.IsLost)
+                _lanes.PutBack(record);
+        }
+
         /// <inheritdoc/>
         public void Settle(Record record, Outcome outcome, long delayMs, string reason)
         {
@@ -423,6 +449,8 @@ namespace KinesisSidecar.Client
         {
             if (record.Outcome != Outcome.None)
                 return;
+            if (!record.IsBegun)
+                _lanes.Remove(other => other == record);
             record.Outcome = outcome;
             record.DelayMs = delayMs;
             record.Reason = reason;

@@ -28,6 +28,9 @@ namespace KinesisSidecar.Client
         /// <summary>Includes records that were redelivered, and so are in a later batch, too.</summary>
         internal List<Record> Records { get; } = new List<Record>();
 
+        /// <summary>Whether the lease of its shard is lost.</summary>
+        internal bool IsLost { get; set; }
+
         /// <summary>Whether no further record of it comes.</summary>
         internal bool IsComplete { get; set; }
 

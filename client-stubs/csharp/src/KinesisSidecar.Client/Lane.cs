@@ -28,6 +28,15 @@ namespace KinesisSidecar.Client
 
         internal bool IsReady => Waiting.Count > 0 && !IsBusy && Holds.Count == 0;
 
+        /// <summary>Adds a record before the later ones.</summary>
+        internal void Insert(Record record)
+        {
+            var later = new List<Record>();
+            Remove(other => !IsOrdered || other.IsAfter(record), later);
+            Waiting.Enqueue(record);
+            later.ForEach(Waiting.Enqueue);
+        }
+
         /// <summary>Removes the waiting records that match, and notes them.</summary>
         internal void Remove(Predicate<Record> which, List<Record> removed)
         {

@@ -69,6 +69,13 @@ namespace KinesisSidecar.Client
             return null;
         }
 
+        /// <summary>Puts a record that was taken back, before the later ones of its lane.</summary>
+        internal void PutBack(Record record)
+        {
+            record.Lane.Insert(record);
+            List(record.Lane);
+        }
+
         internal void Release(Lane lane)
         {
             lane.IsBusy = false;

@@ -20,7 +20,7 @@ namespace KinesisSidecar.Client.Testing
     /// Assert.AreEqual(Outcome.Ack, consumer.Settlements.Single().Outcome);
     /// </code>
     /// </example>
-    public sealed class FakeConsumer : IConsumer, IRecordOwner
+    public sealed class FakeConsumer : IConsumer, ILoop, IRecordOwner
     {
         private readonly object _lock = new object();
         private readonly CancellationTokenSource _stopping = new CancellationTokenSource();
@@ -124,6 +124,18 @@ namespace KinesisSidecar.Client.Testing
                 records.Add(record);
             _previousBatch = records.Count > 0 ? new Batch(records) : null;
             return Task.FromResult(_previousBatch);
+        }
+
+        void ILoop.Begin()
+        {
+            var left = new List<Record>(_previousBatch ?? Enumerable.Empty<Record>());
+            if (_previous != null)
+                left.Add(_previous);
+            _previous = null;
+            _previousBatch = null;
+            left.Reverse();
+            lock (_lock)
+                left.FindAll(record => record.Outcome == Outcome.None).ForEach(record => _waiting.AddFirst(record));
         }
 
         /// <inheritdoc/>

@@ -23,6 +23,8 @@ final class Options implements Cloneable {
     long maxInFlightBytes;
     long ackDeadlineMs;
     long heartbeatMs;
+    /** An answer to a settle request that is later than this is taken for lost. Tests change it. */
+    long answerMs = 5_000;
     Duration maxProcessing = Duration.ofHours(1);
     Duration ackInterval = Duration.ofMillis(100);
     Ordering ordering;

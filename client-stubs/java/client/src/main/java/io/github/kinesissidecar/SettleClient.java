@@ -8,7 +8,6 @@ import java.util.Map;
 
 /** Sends requests, one at a time, over a connection that is kept. One thread uses it. */
 final class SettleClient implements AutoCloseable {
-    private static final long ANSWER_MS = 5_000;
     private static final long PERSISTED_MS = 10_000;
     private static final String SETTLE = "/v1/records/settle";
 
@@ -32,19 +31,19 @@ final class SettleClient implements AutoCloseable {
 
     /** Sends a request once. */
     void extend(SettleRequest request) throws IOException {
-        exchange("POST", SETTLE, request.json(), ANSWER_MS);
+        exchange("POST", SETTLE, request.json(), options.answerMs);
     }
 
     /** Sends a request until it is answered. Returns null if its session has ended or the consumer closes before. */
     Answer settle(SettleRequest request, ConsumerState state) throws InterruptedException {
-        return settle(request.json(), ANSWER_MS, state, request.generation());
+        return settle(request.json(), options.answerMs, state, request.generation());
     }
 
     /** Acknowledges a record, and waits for its checkpoint. Returns whether the checkpoint covers the record. */
     boolean ackPersisted(String ackId, ConsumerState state, long generation) throws InterruptedException {
         String json = "{\"settlements\":[{\"ack_id\":\"" + ackId + "\",\"outcome\":\"ack\"}],\"wait\":\"persisted\","
                 + "\"wait_ms\":" + PERSISTED_MS + "}";
-        Answer answer = settle(json, PERSISTED_MS + ANSWER_MS, state, generation);
+        Answer answer = settle(json, PERSISTED_MS + options.answerMs, state, generation);
         if (answer == null || answer.refusal() == null)
             return answer != null && answer.persisted() && answer.failed().isEmpty();
         if (answer.refusal().isSessionEnded())
@@ -78,7 +77,7 @@ final class SettleClient implements AutoCloseable {
     }
 
     void deleteSession() throws IOException {
-        exchange("DELETE", options.sessionPath(), "", ANSWER_MS);
+        exchange("DELETE", options.sessionPath(), "", options.answerMs);
     }
 
     /** A kept connection may have been closed while it was idle. Then the request is sent again: it may be repeated. */
