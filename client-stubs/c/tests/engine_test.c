@@ -710,7 +710,7 @@ TEST(record_of_the_app_that_a_new_lease_redelivers_is_not_handed_out_again)
 
 TEST(extension_names_batches_that_are_open_and_not_too_old)
 {
-    struct ks_delivery *taken[1];
+    struct ks_delivery *taken[2];
     struct ks_engine engine;
 
     begin(&engine);
@@ -719,6 +719,7 @@ TEST(extension_names_batches_that_are_open_and_not_too_old)
     arrive(&engine, "b2", 2, 1);
     arrive(&engine, "b2", 3, 1);
     taken[0] = pop(&engine, 1);
+    taken[1] = pop(&engine, 2);
     settle(&engine, taken[0], KS_OUTCOME_ACK);
     EXPECT_STR(text_of(ks_engine_request(&engine, now, true)), "ack b1");
     answer(&engine);
@@ -727,53 +728,11 @@ TEST(extension_names_batches_that_are_open_and_not_too_old)
     ks_engine_unanswered(&engine, 0, now + 1000); /* It is not repeated. */
     EXPECT_STR(text_of(ks_engine_request(&engine, now + 1200, false)), "none");
     EXPECT_STR(text_of(ks_engine_request(&engine, now + 2000, false)), "none");
-    finish(&engine, taken, 1);
-}
-
-TEST(redelivery_does_not_begin_max_processing_again)
-{
-    struct ks_delivery *taken[1];
-    struct ks_engine engine;
-
-    begin(&engine);
-    engine.max_processing_ms = 1500;
-    arrive(&engine, "b1", 1, 1);
-    taken[0] = pop(&engine, 1);
-    EXPECT_STR(text_of(ks_engine_request(&engine, now + 1000, false)), "extend b1");
-    answer(&engine);
-    now += 1000;
-    arrive(&engine, "b2", 1, 2);
-    EXPECT_STR(text_of(ks_engine_request(&engine, now + 1000, false)), "none");
-    finish(&engine, taken, 1);
-}
-
-TEST(record_whose_time_is_over_is_not_extended_with_its_batch)
-{
-    struct ks_delivery *taken[4];
-    struct ks_engine engine;
-
-    begin(&engine);
-    engine.max_processing_ms = 1500;
-    arrive(&engine, "b1", 1, 1);
-    taken[0] = pop(&engine, 1);
-    now += 1000;
-    arrive(&engine, "b2", 1, 2);
-    arrive(&engine, "b2", 2, 1);
-    arrive(&engine, "b2", 3, 1);
-    arrive(&engine, "b2", 4, 1);
-    taken[1] = pop(&engine, 2);
-    taken[2] = pop(&engine, 3);
-    settle(&engine, taken[2], KS_OUTCOME_DROP);
-    EXPECT_STR(text_of(ks_engine_request(&engine, now, false)), "drop 3.1");
-    answer(&engine);
-    EXPECT_STR(text_of(ks_engine_request(&engine, now, false)), "extend b2");
-    answer(&engine);
-    arrive(&engine, "b3", 4, 2); /* Its first delivery waits for the app. */
-    EXPECT_STR(text_of(ks_engine_request(&engine, now + 1000, false)),
-               "extend 2.1, extend 4.1, extend b3");
-    answer(&engine);
-    taken[3] = pop(&engine, 4);
-    finish(&engine, taken, 4);
+    now += 2000;
+    arrive(&engine, "b3", 2, 2); /* The app has it for too long: its redelivery changes nothing. */
+    arrive(&engine, "b3", 4, 1);
+    EXPECT_STR(text_of(ks_engine_request(&engine, now + 1000, false)), "extend 4.1");
+    finish(&engine, taken, 2);
 }
 
 TEST(extension_of_the_app_is_sent_once)
