@@ -57,8 +57,8 @@ struct ks_letters_answer {
 
 typedef void ks_letters_answered(void *arg, const struct ks_letters_answer *answer);
 
-/* A store, or a sink: a sink sends letters to a destination that others read, at least once and each with its id; of
- * its vtable only `write` and `close` are there. */
+/* A store, or a sink. A sink sends dead letters to a destination that others read, at least once and each with its id;
+ * of its vtable only `write` and `close` are there. */
 struct ks_dead_letters {
     const struct ks_dead_letters_vtable *vtable;
     /* How long a claim lasts that is not renewed; 0: no other process has the store. */

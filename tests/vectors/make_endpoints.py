@@ -62,9 +62,12 @@ def case(provider, service, region, fips, dualstack, url=None, account=None, mod
 
 def cases():
     kinesis, dynamodb, sts = provider_of("kinesis"), provider_of("dynamodb"), provider_of("sts")
+    sqs, sns = provider_of("sqs"), provider_of("sns")
     switches = [False, True]
     for region, fips, dualstack in itertools.product(REGIONS, switches, switches):
         yield case(sts, "sts", region, fips, dualstack)
+        yield case(sqs, "sqs", region, fips, dualstack)
+        yield case(sns, "sns", region, fips, dualstack)
         yield case(kinesis, "kinesis", region, fips, dualstack)
         arn = f"arn:{partition_of(region)}:kinesis:{region}:{ACCOUNT}:stream/name"
         for use in ("control", "data"):

@@ -101,8 +101,8 @@ static void log_bare(const struct write *write)
 
     if (write->bare > 0)
         ks_warn("dead letters: %u sent to %s without the data of their records (largest record %zu "
-                "bytes, a message "
-                "holds at most %zu bytes); the records stay in the stream until its retention ends",
+                "bytes, a message holds at most %zu bytes); the records stay in the stream until "
+                "its retention ends",
                 write->bare, sink->text, write->largest, sink->protocol->bytes_max);
 }
 
@@ -111,7 +111,7 @@ static void finish(struct write *write)
     log_bare(write);
     for (uint32_t at = 0; at < write->list.count; at++)
         if (write->items[at].fate != FATE_TAKEN)
-            note_failure(write, "a letter was not confirmed");
+            note_failure(write, "a dead letter was not confirmed");
     remember(write);
     write->answer.letters = write->list.letters;
     write->answer.count = write->answer.outcome == KS_DONE ? write->list.count : 0;
@@ -130,8 +130,7 @@ static void explain(const struct sink *sink, ks_err err, const char *said,
     if (ks_err_is(err, KS_ERR_DENIED))
         ks_detail_set(ret_detail,
                       "access denied: allow %s to this role (of an encrypted %s "
-                      "kms:GenerateDataKey and kms:Decrypt, "
-                      "too): %s",
+                      "kms:GenerateDataKey and kms:Decrypt, too): %s",
                       protocol->permission, protocol->noun, said);
     else if (ks_err_is(err, KS_ERR_NOT_FOUND))
         ks_detail_set(ret_detail,

@@ -2,12 +2,12 @@
 /* sink.h - dead letters that are sent to an SQS queue, an SNS topic or a Kinesis stream: the writing half of
  * ports/dead_letters.h.
  *
- * A letter is sent at least once, and each message of it has its id (document.h). A write sends its letters in their
- * order, one request after the other, and is DONE when the destination has confirmed each of them. Otherwise it is
- * UNKNOWN; the caller repeats it after a back-off, and only letters that are not confirmed are sent again.
+ * A dead letter is sent at least once, and each message of it has its id (document.h). A write sends its dead letters
+ * in their order, one request after the other, and is DONE when the destination has confirmed each of them. Otherwise
+ * it is UNKNOWN; the caller repeats it after a back-off, and only dead letters that are not confirmed are sent again.
  *
- * A letter whose message would be too large is sent without its record's data. A request that the destination refuses
- * as invalid is sent entry by entry, then without data: a queue may take smaller messages than its service does.
+ * A dead letter whose message would be too large is sent without its record's data. A request that the destination
+ * refuses as invalid is sent entry by entry, then without data: a queue may take smaller messages than its service.
  * Loop thread only.
  */
 #ifndef KS_ADAPTERS_SINKS_SINK_H
