@@ -16,6 +16,7 @@ enum { ARENA_BYTES = KS_LETTERS_BYTES_MAX + (16 << 20) };
 struct call {
     struct ks_exchange *exchange; /* NULL: the client has left. */
     struct ks_switchboard *board;
+    const char *authority; /* Of the request; static. */
     char id[KS_LETTER_ID_MAX + 1];
 };
 
@@ -57,6 +58,7 @@ static struct call *begin(struct ks_exchange *exchange)
     }
     call->exchange = exchange;
     call->board = exchange->subscription->board;
+    call->authority = exchange->request.authority;
     exchange->context = call;
     exchange->closed = closed;
     return call;
@@ -203,8 +205,10 @@ static void discarded(void *arg, const struct ks_letters_answer *answer)
     struct ks_exchange *exchange = call->exchange;
     KinesisSidecar__V1__DiscardDeadLetterResponse response;
 
-    if (answer->outcome == KS_DONE)
+    if (answer->outcome == KS_DONE) {
         ks_switchboard_discarded(call->board, ks_view_text(call->id));
+        ks_switchboard_tell_discarded(call->board, ks_view_text(call->id), call->authority);
+    }
     if (exchange != NULL) {
         kinesis_sidecar__v1__discard_dead_letter_response__init(&response);
         response.id = call->id;

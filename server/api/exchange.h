@@ -71,12 +71,13 @@ struct ks_request {
     ks_view accept;
     ks_view content_type;
     enum ks_peer peer;
-    bool ops;             /* Came in by an ops address. */
-    bool may_order;       /* It has the operator's token, or none is wanted. */
-    size_t held;          /* What the head takes, charged to the account. */
-    bool has_body;        /* There is a body, of a known length or not. */
-    uint64_t length;      /* Content-Length; UINT64_MAX if it is not known. */
-    struct ks_bytes body; /* Whole; empty if it is streamed. */
+    bool ops;              /* Came in by an ops address. */
+    bool may_order;        /* It has the operator's token, or none is wanted. */
+    const char *authority; /* For logs, static: "the operator's token"; never the token itself. */
+    size_t held;           /* What the head takes, charged to the account. */
+    bool has_body;         /* There is a body, of a known length or not. */
+    uint64_t length;       /* Content-Length; UINT64_MAX if it is not known. */
+    struct ks_bytes body;  /* Whole; empty if it is streamed. */
 };
 
 /* What became of a call of a producer. */

@@ -338,6 +338,16 @@ static bool admits_ops(const struct ks_guard *guard, const struct ks_request *re
     return false;
 }
 
+/* What a log line names as the source of an order. */
+static const char *authority_of(const struct ks_guard *guard, const struct ks_request *request)
+{
+    if (token_is(&guard->operator, request->authorization))
+        return "the operator's token";
+    if (token_is(&guard->app, request->authorization))
+        return "the token of apps";
+    return request->peer == KS_PEER_UNIX ? "no token, over a Unix socket" : "no token, over TCP";
+}
+
 bool ks_guard_admits(const struct ks_guard *guard, struct ks_request *request,
                      enum ks_problem *ret_problem, struct ks_detail *detail)
 {
@@ -361,6 +371,7 @@ bool ks_guard_admits(const struct ks_guard *guard, struct ks_request *request,
         ks_detail_set(detail, "requests of another site (Sec-Fetch-Site) are refused");
         return false;
     }
+    request->authority = authority_of(guard, request);
     request->may_order =
         guard->operator.path == NULL || token_is(&guard->operator, request->authorization);
     if (!wants_token(guard, request) || token_is(&guard->app, request->authorization) ||

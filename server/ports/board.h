@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* board.h - the inside of a switchboard, for the files that make it up: switchboard.c (life, turns,
  * effects), board_asks.c (the store and the source), board_leases.c (readers and records in
- * memory), board_letters.c, board_redrive.c, board_upkeep.c (dead letters), board_sessions.c (consumers),
- * board_operator.c (what people order), board_status.c (state for people), board_numbers.c (which numbers
- * of shards are free again). Nobody else includes it.
+ * memory), board_letters.c, board_redrive.c, board_redrive_job.c, board_upkeep.c (dead letters),
+ * board_sessions.c (consumers), board_operator.c (what people order), board_status.c (state for people),
+ * board_numbers.c (which numbers of shards are free again). Nobody else includes it.
  */
 #ifndef KS_PORTS_BOARD_H
 #define KS_PORTS_BOARD_H
@@ -24,6 +24,7 @@ enum { KS_BOARD_QUEUE_MAX = 8 * KS_EFFECTS_MAX };
 enum { KS_BOARD_REASON_BYTES_MAX = 2 << 20 };
 struct ks_board_letters;
 struct ks_board_redrives;
+struct ks_board_redrive_job;
 struct ks_board_upkeep;
 
 /* One request under way to the store or to the source. Outlives the board if need be. */
@@ -142,6 +143,7 @@ struct ks_switchboard {
     bool *filtered;                /* Likewise: the filter excludes the record. NULL: no filter. */
     struct ks_board_letters *letters;
     struct ks_board_redrives *redrives;
+    struct ks_board_redrive_job *redrive_job;
     struct ks_board_upkeep *upkeep; /* NULL: the store keeps whole records, not pointers. */
 
     /* Sessions. */
@@ -288,6 +290,22 @@ void ks_board_letter(struct ks_switchboard *board, const struct ks_effect *effec
 void ks_board_letter_told(struct ks_switchboard *board, ks_number number, enum ks_outcome outcome);
 /* KS_EFFECT_LETTER_OVER. */
 void ks_board_letter_over(struct ks_switchboard *board, ks_number number, bool removed);
+
+/* ks_switchboard_redrive() for the redrive of many with this serial number; 0: for none. */
+KS_MUST_USE ks_err ks_board_redrive(struct ks_switchboard *board, ks_view id, uint64_t job,
+                                    ks_redrive_answered *answered, void *arg);
+
+/* ---- board_redrive_job.c ---- */
+
+/* Allocates the redrive of many; it begins with an order. NO_MEMORY. */
+KS_MUST_USE ks_err ks_board_redrive_job_new(struct ks_switchboard *board);
+/* Stops its timer; the caller frees it. */
+void ks_board_redrive_job_clear(struct ks_switchboard *board);
+/* How the delivery of a redriven letter ended. TAKEN: somebody discarded the letter, or its claim was lost. */
+enum ks_redrive_end { KS_REDRIVE_ACKNOWLEDGED, KS_REDRIVE_GIVEN_UP, KS_REDRIVE_TAKEN };
+/* Counts the end of a letter of this job; does nothing for serial number 0 or an earlier job. */
+void ks_board_redrive_job_over(struct ks_switchboard *board, uint64_t serial,
+                               enum ks_redrive_end end);
 
 /* ---- board_leases.c ---- */
 

@@ -24,6 +24,7 @@ struct ks_board_redrive {
     uint32_t claimed_attempts; /* Of the letter as it was found. */
     bool discarded;            /* Before it began. */
     bool begun;                /* The core has it. */
+    uint64_t job;              /* The redrive of many that ordered it; 0: none did. */
     ks_redrive_answered *answered; /* Whoever ordered it; NULL: was told. */
     void *arg;
     struct ks_switchboard *board;
@@ -415,6 +416,12 @@ static void found(void *arg, const struct ks_letters_answer *said)
 ks_err ks_switchboard_redrive(struct ks_switchboard *board, ks_view id,
                               ks_redrive_answered *answered, void *arg)
 {
+    return ks_board_redrive(board, id, 0, answered, arg);
+}
+
+ks_err ks_board_redrive(struct ks_switchboard *board, ks_view id, uint64_t job,
+                        ks_redrive_answered *answered, void *arg)
+{
     struct ks_dead_letters *store = board->config.letters;
     struct ks_board_redrive *free = NULL;
     struct ks_board_ask *ask;
@@ -435,7 +442,7 @@ ks_err ks_switchboard_redrive(struct ks_switchboard *board, ks_view id,
     if (ask == NULL)
         return KS_FAIL(NO_MEMORY);
     ask->token = (uint64_t)(free - board->redrives->items);
-    *free = (struct ks_board_redrive){.used = true, .answered = answered, .arg = arg};
+    *free = (struct ks_board_redrive){.used = true, .job = job, .answered = answered, .arg = arg};
     (void)snprintf(free->id, sizeof free->id, "%.*s", (int)id.size, (const char *)id.data);
     if (store->claim_ms > 0)
         (void)snprintf(free->claim, sizeof free->claim, "%s#%016" PRIx64 ".%" PRIu64,
@@ -466,8 +473,22 @@ void ks_switchboard_discarded(struct ks_switchboard *board, ks_view id)
         return;
     event.letter.number = redrive->number;
     ks_board_step(board, &event);
+    ks_board_redrive_job_over(board, redrive->job, KS_REDRIVE_TAKEN);
     forget(board, redrive);
     ks_board_happened(board, KS_SHARD_NONE, NULL, NULL); /* Somebody may wait for its end. */
+}
+
+void ks_switchboard_tell_discarded(struct ks_switchboard *board, ks_view id, const char *who)
+{
+    char line[KS_STORY_LINE_MAX];
+    ks_view rest = id;
+    ks_shard shard = KS_SHARD_NONE;
+
+    (void)ks_names_find(&board->rows.shards, ks_view_cut(&rest, '.'), &shard);
+    (void)snprintf(line, sizeof line, "dead letter %.*s: discarded (ordered with %s)", (int)id.size,
+                   (const char *)id.data, who);
+    ks_info("%s%s", board->prefix, line);
+    ks_board_tell_event(board, "letter_discarded", shard, 0, line);
 }
 
 /* ---- The end ---- */
@@ -544,6 +565,8 @@ void ks_board_letter_over(struct ks_switchboard *board, ks_number number, bool r
         ks_metric_add_labelled(KS_METRIC_DEAD_LETTERS_REDRIVEN, board->config.subscription, 1);
     ks_info("%sdead letter %s was delivered again: %s", board->prefix, redrive->id,
             removed ? "acknowledged, it is gone" : "given up again");
+    ks_board_redrive_job_over(board, redrive->job,
+                              removed ? KS_REDRIVE_ACKNOWLEDGED : KS_REDRIVE_GIVEN_UP);
     forget(board, redrive);
     ks_board_happened(board, KS_SHARD_NONE, NULL, NULL);
 }

@@ -339,6 +339,7 @@ static ks_err take_memory(struct ks_switchboard *board)
         return KS_FAIL(NO_MEMORY);
     KS_TRY(ks_board_numbers_new(board));
     KS_TRY(ks_board_redrives_new(board));
+    KS_TRY(ks_board_redrive_job_new(board));
     KS_TRY(ks_board_upkeep_new(board));
     return ks_board_letters_new(board);
 }
@@ -358,6 +359,7 @@ static void free_memory(struct ks_switchboard *board)
     ks_free(board->filtered);
     ks_board_letters_free(board->letters);
     ks_free(board->redrives);
+    ks_free(board->redrive_job);
     ks_free(board->upkeep);
     ks_free(board->sessions);
     ks_free(board->returning);
@@ -489,6 +491,7 @@ void ks_switchboard_stop(struct ks_switchboard *board)
     for (ks_shard shard = 0; shard < board->rows.shards.fresh; shard++)
         ks_board_close(board, shard);
     ks_board_redrives_clear(board);
+    ks_board_redrive_job_clear(board);
     ks_board_upkeep_stop(board);
 }
 

@@ -278,6 +278,61 @@ KS_MUST_USE ks_err ks_switchboard_redrive(struct ks_switchboard *board, ks_view 
 bool ks_switchboard_is_redriven(const struct ks_switchboard *board, ks_view id);
 /* It was removed from the store: it is not delivered any more. */
 void ks_switchboard_discarded(struct ks_switchboard *board, ks_view id);
+/* Logs and keeps as an event that an operator removed the letter; `who` names what the request was authorized with. */
+void ks_switchboard_tell_discarded(struct ks_switchboard *board, ks_view id, const char *who);
+
+/* ---- A redrive of many letters: one at a time ---- */
+
+enum { KS_REDRIVE_RATE_MAX = 1000 }; /* Letters a second. */
+
+struct ks_redrive_order {
+    ks_view shard_id; /* Of the letters; empty: of any shard. */
+    bool any_cause;
+    enum ks_cause cause; /* Unless any_cause. */
+    uint32_t rate;       /* Letters that begin in a second, at most; 1 to KS_REDRIVE_RATE_MAX. */
+    uint64_t most;       /* Letters, at least 1. */
+};
+
+enum ks_redrive_job_state {
+    KS_REDRIVE_JOB_NONE, /* None was ordered since the process began. */
+    KS_REDRIVE_JOB_RUNNING,
+    KS_REDRIVE_JOB_DONE,    /* Each letter that was found was redriven and settled, or refused. */
+    KS_REDRIVE_JOB_STOPPED, /* By an operator. Letters in delivery are delivered and counted on. */
+    KS_REDRIVE_JOB_DRAINED  /* The sidecar drains. */
+};
+
+struct ks_redrive_job {
+    enum ks_redrive_job_state state;
+    char shard_id[KS_SHARD_ID_MAX + 1]; /* As ordered; "": of any shard. */
+    bool any_cause;
+    enum ks_cause cause;
+    uint32_t rate;
+    uint64_t most;
+    int64_t begun_ms; /* Unix ms. */
+    int64_t ended_ms; /* Unix ms; 0: it runs. */
+    uint64_t found;   /* Letters that match, in the pages that were read so far. */
+    uint64_t redriven;
+    uint64_t in_delivery;        /* Redriven and not at their end. */
+    uint64_t acknowledged;       /* Redriven and removed. */
+    uint64_t given_up;           /* Redriven and given up again. */
+    uint64_t taken;              /* Redriven, then discarded or claimed by another worker. */
+    uint64_t refused_claimed;    /* Another worker, or an order for one letter, redrives it. */
+    uint64_t refused_expired;    /* The record of a pointer left the stream. */
+    uint64_t refused_gone;       /* Removed between the list and its turn. */
+    uint64_t refused_unreadable; /* The store answered, but not for this letter. */
+    struct ks_detail trouble; /* Why the job waits for the store or the stream; "": it does not. */
+};
+
+/* Begins to redrive the letters of the store that match, each once, in the order of their ids, as many at a time as
+ * there is room for. There is a store. `who`: as in ks_switchboard_tell_discarded(). A store that does not answer is
+ * asked again every second. BUSY (draining), CONDITION (one runs), NOT_FOUND (no shard has such a name). */
+KS_MUST_USE ks_err ks_switchboard_redrive_many(struct ks_switchboard *board,
+                                               const struct ks_redrive_order *order,
+                                               const char *who);
+/* Begins no more letters. Returns false if none was ordered; one that is over stays as it is. */
+bool ks_switchboard_redrive_stop(struct ks_switchboard *board);
+/* The last one. Valid until the board is freed. */
+const struct ks_redrive_job *ks_switchboard_redrive_job(const struct ks_switchboard *board);
 
 /* Asks for the checkpoint of `shard` as soon as possible. */
 void ks_switchboard_persist(struct ks_switchboard *board, ks_shard shard);

@@ -84,6 +84,29 @@ def letters_survive_their_worker_and_another_one_delivers_them_again(folder):
     check_equal({(letter["reason"], letter["attempts"]) for letter in left}, {("bad again", 2)}, "given up again")
 
 
+@test(90)
+def one_order_redrives_the_letters_that_match_and_no_other_worker_has(folder):
+    make_stream(application(folder), SHARDS)
+    first = worker(folder, "first").start()
+    put(folder, 20)
+    stream = RawStream(first, "client_id=app")
+    settle(first, stream.records(20), "dead_letter", reason="bad")
+    second = worker(folder, "second").start()
+    taken = letters(second)[0]
+    check_equal(redrive(second, taken).status, 200, "by the second")
+    check_equal(first.call("POST", "/v1/dead-letters/redrive?rate=1000&cause=asked").status, 200, "the order")
+    check_equal(first.call("POST", "/v1/dead-letters/redrive").status, 409, "one at a time")
+    again = stream.records(19)
+    settle(first, again[:15], "ack")
+    settle(first, again[15:], "dead_letter", reason="bad again")
+    job = wait_until(lambda: (job := first.get("/v1/dead-letters/redrive"))["state"] == "done" and job, 20, "done")
+    counts = {name: job[name] for name in ("found", "redriven", "in_delivery", "acknowledged", "given_up_again",
+                                           "refused_claimed")}
+    check_equal(counts, {"found": 20, "redriven": 19, "in_delivery": 0, "acknowledged": 15, "given_up_again": 4,
+                         "refused_claimed": 1}, job)
+    check_equal(len(letters(first)), 5, "those that were given up again, and the one that the second has")
+
+
 @test(60)
 def one_worker_at_a_time_delivers_a_letter_again(folder):
     make_stream(application(folder), 1)

@@ -40,6 +40,7 @@ TEST(a_dead_letter_is_persisted_with_its_record_and_its_reason)
 
 TEST(a_discarded_letter_is_gone_and_an_unknown_one_is_404)
 {
+    uint64_t events;
     const char *id;
 
     rig_begin(&rig);
@@ -49,6 +50,10 @@ TEST(a_discarded_letter_is_gone_and_an_unknown_one_is_404)
     id = rig_member(rig_call(&rig, "GET", "/v1/dead-letters", ""), "id");
     (void)snprintf(target, sizeof(target), "/v1/dead-letters/%s/discard", id);
     EXPECT_CONTAINS(rig_call(&rig, "POST", target, ""), "200 OK");
+    (void)ks_switchboard_events(rig.stage.board, &events);
+    EXPECT_STR(ks_switchboard_event(rig.stage.board, events - 1)->type, "letter_discarded");
+    EXPECT_CONTAINS(ks_switchboard_event(rig.stage.board, events - 1)->message,
+                    "no token, over a Unix socket");
     EXPECT_CONTAINS(rig_call(&rig, "POST", target, ""), "404");
     EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/dead-letters", ""), "\"dead_letters\":[]");
     rig_end(&rig);
