@@ -170,6 +170,9 @@ static ks_err check_places(const struct ks_options *options, struct ks_detail *d
     if (stream == NULL && options->sources[KS_OPTION_local_shards] != KS_OPTION_DEFAULT)
         return ks_err_because(KS_FAIL(INVALID), detail,
                               "--local-shards goes only with --source local:PATH");
+    if (stream == NULL && options->speed != 0)
+        return ks_err_because(KS_FAIL(INVALID), detail,
+                              "--speed goes only with --source local:PATH");
     return KS_OK;
 }
 

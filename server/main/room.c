@@ -111,13 +111,13 @@ static ks_err open_store(struct ks_room *room, struct ks_detail *detail)
                                   fleet_of(room->options)->dialect, &room->store, detail);
 }
 
-static enum ks_wire_mode protocol_of(const struct ks_room *room)
+enum ks_wire_mode ks_room_wire_mode(const struct ks_options *options, const struct ks_cloud *cloud)
 {
-    const char *word = room->options->aws_protocol;
+    const char *word = options->aws_protocol;
 
     if (strcmp(word, "cbor") == 0)
         return KS_WIRE_CBOR;
-    if (strcmp(word, "json") == 0 || room->cloud->settings->cbor_disabled)
+    if (strcmp(word, "json") == 0 || cloud->settings->cbor_disabled)
         return KS_WIRE_JSON;
     return KS_WIRE_AUTO;
 }
@@ -126,7 +126,7 @@ static ks_err open_kinesis(struct ks_room *room, struct ks_aws_client *client,
                            struct ks_detail *detail)
 {
     const struct ks_options *options = room->options;
-    const struct ks_kinesis_options polling = {.protocol = protocol_of(room),
+    const struct ks_kinesis_options polling = {.protocol = ks_room_wire_mode(options, room->cloud),
                                                .idle_ms = options->idle_time_between_reads_ms};
     const struct ks_fanout_options fanout = {
         .protocol = polling.protocol,
@@ -151,8 +151,10 @@ static ks_err open_stream(struct ks_room *room, struct ks_detail *detail)
     struct ks_aws_client *client;
 
     if (path != NULL)
-        return ks_local_source_open(room->loop, path, room->options->stream,
-                                    room->options->local_shards, &room->source, detail);
+        return ks_local_source_open_with(
+            room->loop, path, room->options->stream,
+            &(struct ks_local_options){room->options->local_shards, room->options->speed},
+            &room->source, detail);
     KS_TRY(ks_cloud_client(&room->part, KS_AWS_KINESIS, &client, detail));
     return open_kinesis(room, client, detail);
 }

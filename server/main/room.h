@@ -8,6 +8,7 @@
 #define KS_MAIN_ROOM_H
 
 #include "adapters/sinks/target.h"
+#include "adapters/kinesis/wire_protocol.h"
 #include "base/options.h"
 #include "main/cloud.h"
 #include "ports/switchboard.h"
@@ -45,6 +46,8 @@ struct ks_room {
     uint64_t unsaved; /* Acknowledged records that the drain could not save. */
 };
 
+/* The format in which Kinesis is asked for records, by --aws-protocol and the settings of AWS. */
+enum ks_wire_mode ks_room_wire_mode(const struct ks_options *options, const struct ks_cloud *cloud);
 /* One after the other; nothing runs yet. On failure `detail` says which part, if anything does; the room must be closed
  * all the same. INVALID (a setting), and whatever keeps a part from opening. */
 KS_MUST_USE ks_err ks_room_open(struct ks_room *room, struct ks_detail *detail);

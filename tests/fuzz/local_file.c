@@ -3,6 +3,8 @@
  * are read to their ends, and what makes no sense is told. */
 #include "adapters/local/db.h"
 
+#include "adapters/kinesis/builder.h"
+#include "adapters/local/play.h"
 #include "adapters/local/read.h"
 #include "adapters/local/sequence.h"
 #include "adapters/local/shards.h"
@@ -35,12 +37,26 @@ static bool read_batch(struct ks_local_db *db, struct ks_local_cursor *cursor)
     bool good = ks_ok(ks_local_fill(db, cursor, &look, block, &batch, &detail));
     assert(good || detail.text[0] != '\0');
     for (uint32_t at = 0; good && at < batch.count; at++) {
-        assert(batch.records[at].sequence.size == KS_LOCAL_SEQUENCE_DIGITS);
+        assert(ks_sequence_is_valid(batch.records[at].sequence));
+        assert(db->slice || batch.records[at].sequence.size == KS_LOCAL_SEQUENCE_DIGITS);
         assert(batch.records[at].data.data + batch.records[at].data.size <=
                block->data + block->size);
     }
     ks_block_drop(block);
     return good && !look.at_end;
+}
+
+/* The clock of a played stream begins where the file says. */
+static void play_batch(struct ks_local_db *db, struct ks_local_cursor *cursor)
+{
+    struct ks_local_play play = {.speed = 1000};
+    struct ks_detail detail = {""};
+    struct ks_local_look look;
+
+    cursor->resolved = false;
+    if (ks_ok(
+            ks_local_play_look(db, &play, true, cursor, RECORDS_MAX, 1000, NOW_MS, &look, &detail)))
+        assert(look.next_ms == 0 || (play.begun && look.next_ms > play.origin_ms));
 }
 
 static void read_shards(struct ks_local_db *db)
@@ -65,6 +81,12 @@ static void read_shards(struct ks_local_db *db)
         cursor.resolved = false;
         cursor.from =
             (struct ks_position){.kind = KS_POSITION_AT_TIMESTAMP, .timestamp_ms = NOW_MS};
+        (void)read_batch(db, &cursor);
+        play_batch(db, &cursor);
+        cursor.resolved = false;
+        cursor.from = (struct ks_position){
+            .kind = KS_POSITION_AFTER_SEQUENCE, .sub_sequence = -1, .sequence = "12"};
+        cursor.until_ms = 0;
         (void)read_batch(db, &cursor);
     }
     (void)ks_ok(ks_shards_split(db, "shardId-000000000000", "7", &detail));

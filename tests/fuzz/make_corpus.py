@@ -146,6 +146,13 @@ def local_file():
                          ("negative_time", "UPDATE records SET arrival_ms = -1000"),
                          ("retention", "UPDATE streams SET retention_ms = -9223372036854775808")):
         sqlite_file("local_file", name, made + identity + rows + [(change, ())])
+    more = re.search(r'SLICE_SCHEMA\[\] = "([^"]*)"', source)[1]
+    version = re.search(r"SLICE_VERSION = ([0-9]+)", source)[1]
+    numbers = [(more, ()), (f"PRAGMA user_version = {version}", ()),
+               ("UPDATE records SET sequence = 10 + id % 1099511627776", ())]
+    for name, change in (("slice", "UPDATE streams SET id = 1"), ("slice_hole", "DELETE FROM records WHERE id % 1099511627776 = 1"),
+                         ("slice_no_number", "UPDATE records SET sequence = 'käse'")):
+        sqlite_file("local_file", name, made + identity + rows + numbers + [(change, ())])
 
 
 def convert():

@@ -10,6 +10,7 @@
 enum {
     APPLICATION_ID = 0x4B535354, /* "KSST": told apart from files of anything else. */
     VERSION = 1,                 /* Of the schema. */
+    SLICE_VERSION = 2,           /* Of the schema of a slice. */
     BUSY_WAIT_US = 200,          /* Between two looks at a lock, plus up to as much again. */
     STEPS_MAX = 64               /* Rows that a statement which should give one may give. */
 };
@@ -25,6 +26,8 @@ static const char SCHEMA[] =
     "arrival_ms INTEGER NOT NULL, UNIQUE(stream, ix)) STRICT;"
     "CREATE TABLE records(id INTEGER PRIMARY KEY, arrival_ms INTEGER NOT NULL, "
     "partition_key BLOB NOT NULL, data BLOB NOT NULL) STRICT;";
+/* What a slice has more. */
+static const char SLICE_SCHEMA[] = "ALTER TABLE records ADD COLUMN sequence TEXT;";
 
 static const char *const SQL[KS_LOCAL_STATEMENT_COUNT] = {
 #define X(name, sql) [KS_LOCAL_##name] = sql,
@@ -232,7 +235,8 @@ static ks_err check_schema(struct ks_local_db *db, bool *ret_empty, struct ks_de
     KS_TRY(pragma(db, "PRAGMA user_version", &version, detail));
     KS_TRY(pragma(db, "SELECT count(*) FROM sqlite_schema", &tables, detail));
     *ret_empty = id == 0 && version == 0 && tables == 0;
-    if (*ret_empty || (id == APPLICATION_ID && version == VERSION))
+    db->slice = id == APPLICATION_ID && version == SLICE_VERSION;
+    if (*ret_empty || db->slice || (id == APPLICATION_ID && version == VERSION))
         return KS_OK;
     if (id == APPLICATION_ID)
         return foreign(db, "it was made by another version of the sidecar", detail);
@@ -244,9 +248,11 @@ static ks_err make_schema(struct ks_local_db *db, struct ks_detail *detail)
     char stamp[96];
 
     KS_TRY(execute(db, SCHEMA, "make its tables", detail));
+    if (db->slice)
+        KS_TRY(execute(db, SLICE_SCHEMA, "make its tables", detail));
     (void)sqlite3_snprintf(sizeof(stamp), stamp,
                            "PRAGMA application_id = %d; PRAGMA user_version = %d", APPLICATION_ID,
-                           VERSION);
+                           db->slice ? SLICE_VERSION : VERSION);
     return execute(db, stamp, "make its tables", detail);
 }
 
@@ -272,16 +278,16 @@ static ks_err find_stream(struct ks_local_db *db, struct ks_detail *detail)
     return err;
 }
 
-static ks_err add_stream(struct ks_local_db *db, uint32_t shards, struct ks_detail *detail)
+/* A row without shards. */
+static ks_err add_row(struct ks_local_db *db, int64_t created_ms, int64_t retention_ms,
+                      uint32_t shards, struct ks_detail *detail)
 {
     sqlite3_stmt *statement;
-    int64_t retention_ms = KS_LOCAL_RETENTION_HOURS * INT64_C(3600000);
-    int64_t now_ms = ks_wall_now().ms;
 
     KS_TRY(ks_local_db_use(db, KS_LOCAL_ADD_STREAM, &statement, detail));
     int code = sqlite3_bind_text(statement, 1, db->name, -1, SQLITE_STATIC);
     if (code == SQLITE_OK)
-        code = sqlite3_bind_int64(statement, 2, now_ms);
+        code = sqlite3_bind_int64(statement, 2, created_ms);
     if (code == SQLITE_OK)
         code = sqlite3_bind_int64(statement, 3, retention_ms);
     if (code == SQLITE_OK)
@@ -290,9 +296,36 @@ static ks_err add_stream(struct ks_local_db *db, uint32_t shards, struct ks_deta
         code = sqlite3_step(statement);
     ks_local_db_done(statement);
     KS_TRY(ks_local_db_err(db, code, "make its stream", detail));
+    return find_stream(db, detail);
+}
 
-    KS_TRY(find_stream(db, detail));
+static ks_err add_stream(struct ks_local_db *db, uint32_t shards, struct ks_detail *detail)
+{
+    int64_t now_ms = ks_wall_now().ms;
+
+    KS_TRY(add_row(db, now_ms, KS_LOCAL_RETENTION_HOURS * INT64_C(3600000), shards, detail));
     return ks_shards_make(db, shards, now_ms, detail);
+}
+
+/* A slice has one stream, and no other one is made in it. */
+static ks_err other_stream(struct ks_local_db *db, struct ks_detail *detail)
+{
+    sqlite3_stmt *statement;
+
+    KS_TRY(ks_local_db_use(db, KS_LOCAL_SLICE_STREAM, &statement, detail));
+    int code = sqlite3_step(statement);
+    ks_err err = ks_local_db_err(db, code, "find its stream", detail);
+    if (ks_ok(err)) {
+        const unsigned char *name = code == SQLITE_ROW ? sqlite3_column_text(statement, 0) : NULL;
+
+        ks_detail_set(detail,
+                      "local stream %s: it is a captured slice of the stream %.128s, not of %s; "
+                      "set --stream to its name",
+                      db->path, name == NULL ? "" : (const char *)name, db->name);
+        err = KS_FAIL(FOREIGN);
+    }
+    ks_local_db_done(statement);
+    return err;
 }
 
 static ks_err make_or_find(struct ks_local_db *db, uint32_t shards, struct ks_detail *detail)
@@ -304,7 +337,7 @@ static ks_err make_or_find(struct ks_local_db *db, uint32_t shards, struct ks_de
         KS_TRY(make_schema(db, detail));
     ks_err err = find_stream(db, detail);
     if (ks_err_is(err, KS_ERR_NOT_FOUND))
-        err = add_stream(db, shards, detail);
+        err = db->slice ? other_stream(db, detail) : add_stream(db, shards, detail);
     return err;
 }
 
@@ -339,19 +372,15 @@ static ks_err prepare(struct ks_local_db *db, const char *path, uint32_t shards,
     return ks_sqlite_place_note(db->handle, db->path, &db->place, detail);
 }
 
-ks_err ks_local_db_open(const char *path, const char *stream, uint32_t shards,
-                        struct ks_local_db **ret_db, struct ks_detail *detail)
+/* A connection that is not open yet. INVALID, NO_MEMORY. */
+static ks_err new_db(const char *path, const char *stream, struct ks_local_db **ret_db,
+                     struct ks_detail *detail)
 {
     struct ks_local_db *db;
 
     if (stream[0] == '\0' || strlen(stream) > KS_STREAM_NAME_MAX) {
         ks_detail_set(detail, "local stream %s: a stream name has 1 to %d characters", path,
                       KS_STREAM_NAME_MAX);
-        return KS_FAIL(INVALID);
-    }
-    if (shards == 0 || shards > KS_LOCAL_SHARDS_MAX) {
-        ks_detail_set(detail, "local stream %s: 1 to %d shards are possible", path,
-                      KS_LOCAL_SHARDS_MAX);
         return KS_FAIL(INVALID);
     }
     db = ks_alloc(sizeof(*db));
@@ -364,8 +393,58 @@ ks_err ks_local_db_open(const char *path, const char *stream, uint32_t shards,
     }
     (void)sqlite3_snprintf(sizeof(db->name), db->name, "%s", stream);
     db->busy_seed = (uint32_t)ks_random_u64();
+    *ret_db = db;
+    return KS_OK;
+}
 
+ks_err ks_local_db_open(const char *path, const char *stream, uint32_t shards,
+                        struct ks_local_db **ret_db, struct ks_detail *detail)
+{
+    struct ks_local_db *db;
+
+    if (shards == 0 || shards > KS_LOCAL_SHARDS_MAX) {
+        ks_detail_set(detail, "local stream %s: 1 to %d shards are possible", path,
+                      KS_LOCAL_SHARDS_MAX);
+        return KS_FAIL(INVALID);
+    }
+    KS_TRY(new_db(path, stream, &db, detail));
     ks_err err = prepare(db, path, shards, detail);
+    if (!ks_ok(err)) {
+        ks_local_db_close(db);
+        return err;
+    }
+    *ret_db = db;
+    return KS_OK;
+}
+
+/* The file is for nobody else yet, and is removed after a failure: it needs no journal. */
+static ks_err begin_slice(struct ks_local_db *db, int64_t created_ms, struct ks_detail *detail)
+{
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
+    int code = sqlite3_open_v2(db->path, &db->handle, flags, NULL);
+
+    if (code == SQLITE_OK)
+        code = ks_sqlite_harden(db->handle);
+    KS_TRY(ks_local_db_err(db, code, "open it", detail));
+    (void)sqlite3_extended_result_codes(db->handle, 1);
+    /* A defensive connection refuses journal_mode=OFF. */
+    KS_TRY(execute(db,
+                   "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; "
+                   "PRAGMA cache_size = -4096",
+                   "set it up", detail));
+    db->slice = true;
+    KS_TRY(ks_local_db_run(db, KS_LOCAL_BEGIN_WRITE, NULL, 0, detail));
+    KS_TRY(make_schema(db, detail));
+    return add_row(db, created_ms, 0, 1, detail);
+}
+
+ks_err ks_local_db_make_slice(const char *path, const char *stream, int64_t created_ms,
+                              struct ks_local_db **ret_db, struct ks_detail *detail)
+{
+    struct ks_local_db *db;
+
+    KS_TRY(new_db(path, stream, &db, detail));
+    ks_err err = begin_slice(db, created_ms, detail);
     if (!ks_ok(err)) {
         ks_local_db_close(db);
         return err;

@@ -10,6 +10,10 @@
  * shards   hash ranges as 16 big-endian bytes; parent, adjacent: indexes; closed_ms NULL while open;
  *          next: number of the next record; arrival_ms: no record arrives before it
  * records  id = shard id * 2^40 + number of the record in its shard: a shard lies together, in order
+ *
+ * A file of version 2 is a slice (slice.h): one stream that was captured from another one. Its records have a column
+ * `sequence` with the sequence numbers that they had there, and their numbers in a shard are 1, 2, 3 without holes. It
+ * takes no puts, and its records do not expire.
  */
 #ifndef KS_ADAPTERS_LOCAL_DB_H
 #define KS_ADAPTERS_LOCAL_DB_H
@@ -77,23 +81,35 @@ static inline uint64_t ks_local_record_number(int64_t id)
     X(ADD_RECORD, "INSERT INTO records(id, arrival_ms, partition_key, data) VALUES(?, ?, ?, ?)")   \
     X(NEXT_RECORD, "SELECT id, arrival_ms FROM records WHERE id >= ? AND id < ? "                  \
                    "ORDER BY id LIMIT 1")                                                          \
-    X(SIZES, "SELECT id, length(data) + length(partition_key), arrival_ms FROM records "           \
+    X(SIZES, "SELECT id, length(data) + length(partition_key), arrival_ms, 56 FROM records "       \
              "WHERE id >= ? AND id < ? ORDER BY id LIMIT ?")                                       \
     X(RECORDS, "SELECT id, arrival_ms, partition_key, data FROM records "                          \
                "WHERE id >= ? AND id <= ? ORDER BY id")                                            \
-    X(REMOVE_RECORDS, "DELETE FROM records WHERE id >= ? AND id < ?")
+    X(REMOVE_RECORDS, "DELETE FROM records WHERE id >= ? AND id < ?")                              \
+    /* Of a slice. */                                                                              \
+    X(SLICE_STREAM, "SELECT name FROM streams LIMIT 1")                                            \
+    X(SLICE_ADD, "INSERT INTO records(id, arrival_ms, partition_key, data, sequence) "             \
+                 "VALUES(?, ?, ?, ?, ?)")                                                          \
+    X(SLICE_SIZES, "SELECT id, length(data) + length(partition_key), arrival_ms, "                 \
+                   "length(sequence) FROM records WHERE id >= ? AND id < ? ORDER BY id LIMIT ?")   \
+    X(SLICE_RECORDS, "SELECT id, arrival_ms, partition_key, data, sequence FROM records "          \
+                     "WHERE id >= ? AND id <= ? ORDER BY id")                                      \
+    X(SLICE_SEQUENCE, "SELECT sequence FROM records WHERE id = ?")                                 \
+    X(SLICE_SINCE, "SELECT id FROM records WHERE id >= ? AND id < ? AND arrival_ms >= ? "          \
+                   "ORDER BY id LIMIT 1")
 
 enum ks_local_statement {
 #define X(name, sql) KS_LOCAL_##name,
     KS_LOCAL_STATEMENTS(X)
 #undef X
 };
-enum { KS_LOCAL_STATEMENT_COUNT = KS_LOCAL_REMOVE_RECORDS + 1 };
+enum { KS_LOCAL_STATEMENT_COUNT = KS_LOCAL_SLICE_SINCE + 1 };
 
 struct ks_local_db {
     sqlite3 *handle;
     sqlite3_stmt *statements[KS_LOCAL_STATEMENT_COUNT];
     struct ks_sqlite_place place;
+    bool slice;     /* It was captured: version 2. */
     int64_t stream; /* Its row. */
     int64_t created_ms;
     int64_t retention_ms; /* As it was when the file was opened. */
@@ -110,6 +126,11 @@ struct ks_local_db {
  * says which file, what and why. */
 KS_MUST_USE ks_err ks_local_db_open(const char *path, const char *stream, uint32_t shards,
                                     struct ks_local_db **ret_db, struct ks_detail *detail);
+/* Makes a slice in the new, empty file `path`, with a stream and without shards, and begins a transaction that lasts
+ * until the slice is closed: nothing is durable before ks_local_db_end(), and a failure leaves a file that is to be
+ * removed. `created_ms`, Unix ms, is that of the captured stream. Allocates `ret_db`. Errors as above. */
+KS_MUST_USE ks_err ks_local_db_make_slice(const char *path, const char *stream, int64_t created_ms,
+                                          struct ks_local_db **ret_db, struct ks_detail *detail);
 /* NULL is allowed. */
 void ks_local_db_close(struct ks_local_db *db);
 

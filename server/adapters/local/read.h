@@ -16,8 +16,9 @@
 struct ks_local_cursor {
     char shard[KS_SHARD_ID_MAX + 1];
     struct ks_position from;
-    bool resolved; /* `from` was turned into what follows. */
-    bool by_time;  /* `next` is only where the search for from.timestamp_ms goes on. */
+    int64_t until_ms; /* What arrived later is not there yet, Unix ms; 0: everything is there. */
+    bool resolved;    /* `from` was turned into what follows. */
+    bool by_time;     /* `next` is only where the search for from.timestamp_ms goes on. */
     int64_t shard_id;
     uint32_t index;
     int64_t made_s;
@@ -36,6 +37,7 @@ struct ks_local_look {
     int64_t last_ms;           /* When the last of them arrived. */
     struct ks_expired expired; /* Before the first of them. */
     int64_t millis_behind;
+    int64_t next_ms; /* When the next record arrived, if its time has not come; 0: else. */
     char children[KS_CHILDREN_MAX][KS_SHARD_ID_MAX + 1]; /* With at_end. */
 };
 
@@ -45,10 +47,17 @@ struct ks_local_look {
 KS_MUST_USE ks_err ks_local_resolve(struct ks_local_db *db, struct ks_local_cursor *cursor,
                                     struct ks_detail *detail);
 
+/* Where a played stream begins (stream.h): the arrival, Unix ms, of the oldest record of the stream for a cursor that
+ * begins at the horizon, at its instant at the earliest for one that begins at an instant, else of the first record at
+ * the cursor. NOT_FOUND: there is none yet. Errors of resolve. */
+KS_MUST_USE ks_err ks_local_first(struct ks_local_db *db, struct ks_local_cursor *cursor,
+                                  int64_t *ret_ms, struct ks_detail *detail);
+
 /* Looks for the next records: at most records_max of about bytes_max, at least one if there is one.
  * Resolves first if need be. Records that expired unread are told with the look that passes over them; where
- * none is left behind them, the cursor has passed over them with this look. Errors of resolve; NOT_FOUND also for a
- * shard that has gone since. */
+ * none is left behind them, the cursor has passed over them with this look. Records that arrived after the
+ * cursor's `until_ms`, and those behind them, are not there yet; a reader that waits for one is not behind.
+ * Errors of resolve; NOT_FOUND also for a shard that has gone since. */
 KS_MUST_USE ks_err ks_local_look(struct ks_local_db *db, struct ks_local_cursor *cursor,
                                  uint32_t records_max, uint32_t bytes_max, int64_t now_ms,
                                  struct ks_local_look *ret_look, struct ks_detail *detail);

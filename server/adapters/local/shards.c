@@ -47,8 +47,8 @@ static int bind_index(sqlite3_stmt *statement, int column, int64_t index)
                      : sqlite3_bind_int64(statement, column, index);
 }
 
-static ks_err add(struct ks_local_db *db, const struct ks_shard_row_local *row,
-                  struct ks_detail *detail)
+ks_err ks_shards_add(struct ks_local_db *db, const struct ks_shard_row_local *row,
+                     struct ks_detail *detail)
 {
     sqlite3_stmt *statement;
 
@@ -86,7 +86,7 @@ static ks_err add_next(struct ks_local_db *db, struct ks_shard_row_local *row,
         return KS_FAIL(CORRUPT);
     }
     row->index = (uint32_t)index;
-    return add(db, row, detail);
+    return ks_shards_add(db, row, detail);
 }
 
 ks_err ks_shards_make(struct ks_local_db *db, uint32_t count, int64_t now_ms,
@@ -266,6 +266,28 @@ void ks_shards_tell(const struct ks_shard_row_local *row, struct ks_shard_listin
     ks_hash_key_format(row->end, ret_listing->hash_end);
 }
 
+ks_err ks_shards_list(struct ks_local_db *db, int64_t since_ms,
+                      struct ks_shard_listing **ret_shards, uint32_t *ret_count,
+                      struct ks_detail *detail)
+{
+    struct ks_shard_row_local *rows;
+    struct ks_shard_listing *shards;
+    uint32_t listed = 0;
+    uint32_t count;
+
+    KS_TRY(ks_shards_load(db, false, &rows, &count, detail));
+    shards = ks_alloc((count + 1) * sizeof(*shards));
+    for (uint32_t at = 0; shards != NULL && at < count; at++)
+        if (!rows[at].closed || db->slice || rows[at].closed_ms >= since_ms)
+            ks_shards_tell(&rows[at], &shards[listed++]);
+    ks_free(rows);
+    if (shards == NULL)
+        return KS_FAIL(NO_MEMORY);
+    *ret_shards = shards;
+    *ret_count = listed;
+    return KS_OK;
+}
+
 /* --- Split and merge --- */
 
 static ks_err open_shard(struct ks_local_db *db, const char *shard, struct ks_shard_row_local *row,
@@ -400,12 +422,32 @@ static ks_err first_record(struct ks_local_db *db, int64_t shard, uint64_t from,
     return ks_local_db_err(db, code, "find a record", detail);
 }
 
+/* Arrivals in a slice may fall within a shard: Kinesis calls them approximate. */
+static ks_err since_in_slice(struct ks_local_db *db, const struct ks_shard_row_local *row,
+                             uint64_t from, int64_t since_ms, uint64_t *ret_number,
+                             struct ks_detail *detail)
+{
+    int64_t values[] = {ks_local_record_id(row->id, from), ks_local_record_id(row->id, row->next),
+                        since_ms};
+    int64_t id = 0;
+    ks_err err = ks_local_db_ask(db, KS_LOCAL_SLICE_SINCE, values, 3, &id, detail);
+
+    if (ks_err_is(err, KS_ERR_NOT_FOUND)) {
+        *ret_number = row->next;
+        return KS_OK;
+    }
+    *ret_number = ks_local_record_number(id);
+    return err;
+}
+
 ks_err ks_shards_since(struct ks_local_db *db, const struct ks_shard_row_local *row, uint64_t from,
                        int64_t since_ms, uint64_t *ret_number, struct ks_detail *detail)
 {
     uint64_t low = from;       /* Every record below it is too old. */
     uint64_t high = row->next; /* Every record from it on is young enough. */
 
+    if (db->slice)
+        return since_in_slice(db, row, from, since_ms, ret_number, detail);
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
         uint64_t number = 0;
@@ -436,6 +478,18 @@ ks_err ks_shards_raise(struct ks_local_db *db, int64_t least_ms, struct ks_detai
     int64_t values[] = {least_ms, db->stream};
 
     return ks_local_db_run(db, KS_LOCAL_RAISE_ARRIVALS, values, 2, detail);
+}
+
+ks_err ks_shards_first_arrival(struct ks_local_db *db, const struct ks_shard_row_local *row,
+                               uint64_t from, int64_t *ret_ms, struct ks_detail *detail)
+{
+    uint64_t number = 0;
+    bool found = false;
+
+    KS_TRY(first_record(db, row->id, from, row->next, &found, &number, ret_ms, detail));
+    if (!found)
+        return KS_FAIL(NOT_FOUND);
+    return is_arrival(*ret_ms) ? KS_OK : no_sense(db, row->index, detail);
 }
 
 /* Trims one shard; `left` is how many records may still be removed. */
@@ -488,6 +542,9 @@ ks_err ks_shards_trim(struct ks_local_db *db, int64_t now_ms, uint32_t records_m
 {
     bool more = false;
 
+    *ret_more = false;
+    if (db->slice)
+        return KS_OK;
     KS_TRY(ks_local_db_run(db, KS_LOCAL_BEGIN_WRITE, NULL, 0, detail));
     KS_TRY(ks_local_db_end(db, trim(db, now_ms, records_max, &more, detail), detail));
     *ret_more = more;

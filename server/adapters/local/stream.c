@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "adapters/local/stream.h"
 
+#include "adapters/local/play.h"
 #include "adapters/local/put.h"
 #include "adapters/local/read.h"
 #include "adapters/local/shards.h"
@@ -58,6 +59,8 @@ struct ks_reader {
     struct ks_link task; /* In the job's. */
     enum step step;
     bool forced; /* For this job: look even if the file has not changed. */
+    bool
+        reads; /* For this job: a read is in flight, which may begin the clock of a played stream. */
     bool looked;
     uint32_t records_max;
     uint32_t bytes_max;
@@ -82,7 +85,8 @@ struct work {
     int64_t now_ms;
     int64_t version; /* data_version, as seen before the looks. */
     bool more_trim;
-    ks_err err; /* Of the file itself: the first thing that went wrong with it. */
+    struct ks_local_play play; /* Not touched elsewhere while the job is under way. */
+    ks_err err;                /* Of the file itself: the first thing that went wrong with it. */
     struct ks_detail detail;
 };
 
@@ -141,20 +145,6 @@ static void run_puts(struct work *work)
     note(work, put->err, &put->detail);
 }
 
-static ks_err list_shards(struct ks_local_db *db, struct call *call)
-{
-    struct ks_shard_row_local *rows;
-    uint32_t count;
-
-    KS_TRY(ks_shards_load(db, false, &rows, &count, &call->detail));
-    call->shards = ks_alloc((count + 1) * sizeof(*call->shards));
-    for (uint32_t at = 0; call->shards != NULL && at < count; at++)
-        if (!rows[at].closed || rows[at].closed_ms >= call->since_ms)
-            ks_shards_tell(&rows[at], &call->shards[call->count++]);
-    ks_free(rows);
-    return call->shards == NULL ? KS_FAIL(NO_MEMORY) : KS_OK;
-}
-
 static void run_calls(struct work *work)
 {
     struct ks_link *cursor;
@@ -164,7 +154,8 @@ static void run_calls(struct work *work)
     {
         struct call *call = KS_LIST_ENTRY(cursor, struct call, link);
         if (call->kind == CALL_LIST && ks_ok(call->err)) {
-            call->err = list_shards(work->db, call);
+            call->err = ks_shards_list(work->db, call->since_ms, &call->shards, &call->count,
+                                       &call->detail);
             note(work, call->err, &call->detail);
         }
     }
@@ -179,9 +170,9 @@ static void run_task(struct work *work, struct ks_reader *reader, bool changed)
                                     &reader->batch, &reader->detail);
     } else if (reader->forced || changed) {
         reader->looked = true;
-        reader->err =
-            ks_local_look(work->db, &reader->cursor, reader->records_max, reader->bytes_max,
-                          work->now_ms, &reader->look, &reader->detail);
+        reader->err = ks_local_play_look(work->db, &work->play, reader->reads, &reader->cursor,
+                                         reader->records_max, reader->bytes_max, work->now_ms,
+                                         &reader->look, &reader->detail);
     }
     note(work, reader->err, &reader->detail);
 }
@@ -234,6 +225,14 @@ static void move_all(struct ks_link *from, struct ks_link *to)
     }
 }
 
+/* When the record that a reader of a played stream waits for is there; KS_NEVER: it waits for none. */
+static ks_instant due_of(const struct source *source, const struct ks_reader *reader)
+{
+    if (!source->work.play.begun || !reader->waiting || reader->look.next_ms == 0)
+        return KS_NEVER;
+    return ks_local_play_due(&source->work.play, reader->look.next_ms);
+}
+
 /* Gives the job every reader that waits. */
 static void take_readers(struct source *source)
 {
@@ -246,7 +245,9 @@ static void take_readers(struct source *source)
         if (!reader->waiting && !reader->eager)
             continue;
         reader->working = true;
-        reader->forced = reader->eager;
+        reader->forced =
+            reader->eager || ks_instant_reached(ks_loop_now(source->loop), due_of(source, reader));
+        reader->reads = reader->waiting;
         reader->records_max = reader->want_records;
         reader->bytes_max = reader->want_bytes;
         reader->eager = false;
@@ -276,18 +277,20 @@ static void begin_work(struct source *source)
     ks_loop_submit_to(source->loop, source->queue, &work->job);
 }
 
-static bool somebody(const struct source *source, bool *ret_eager)
+static bool somebody(const struct source *source, bool *ret_eager, ks_instant *ret_due)
 {
     struct ks_link *cursor;
     struct ks_link *after;
     bool waiting = false;
 
     *ret_eager = false;
+    *ret_due = KS_NEVER;
     KS_LIST_EACH(cursor, after, &source->readers)
     {
         const struct ks_reader *reader = KS_LIST_ENTRY(cursor, struct ks_reader, link);
         waiting = waiting || reader->waiting;
         *ret_eager = *ret_eager || reader->eager;
+        *ret_due = ks_instant_min(*ret_due, due_of(source, reader));
     }
     return waiting;
 }
@@ -296,17 +299,18 @@ static bool somebody(const struct source *source, bool *ret_eager)
 static void go_on(struct source *source)
 {
     ks_instant now = ks_loop_now(source->loop);
+    ks_instant played;
     bool eager = false;
 
     if (source->busy)
         return;
-    bool waiting = somebody(source, &eager);
+    bool waiting = somebody(source, &eager, &played);
     if (eager || source->behind || !ks_list_empty(&source->puts) ||
         !ks_list_empty(&source->calls)) {
         begin_work(source);
         return;
     }
-    ks_instant due = source->trim_at;
+    ks_instant due = ks_instant_min(source->trim_at, played);
     if (waiting)
         due = ks_instant_min(due, ks_instant_add(now, ks_span_ms(KS_LOCAL_POLL_MS)));
     ks_loop_timer_set(source->loop, &source->timer, due);
@@ -646,6 +650,8 @@ static int64_t source_now_ms(struct ks_stream_source *port)
     struct source *source = of_port(port);
     int64_t now_ms = ks_wall_now().ms;
 
+    if (source->db->slice)
+        return now_ms; /* Nothing is put into it. */
     if (now_ms <= source->arrival_ms)
         now_ms = source->arrival_ms + 1;
     if (now_ms > source->given_ms)
@@ -670,7 +676,13 @@ static void source_put(struct ks_stream_source *port, const struct ks_put_entry 
     struct ks_detail detail = {.text = ""};
     ks_err err = KS_FAIL(FULL);
 
-    if (source->put_bytes < KS_LOCAL_PUT_QUEUE_BYTES_MAX)
+    if (source->db->slice) {
+        ks_detail_set(&detail,
+                      "local stream %s: it is a captured slice, which takes no records; put them "
+                      "into another file",
+                      source->db->path);
+        err = KS_FAIL(INVALID);
+    } else if (source->put_bytes < KS_LOCAL_PUT_QUEUE_BYTES_MAX)
         err = ks_local_put_new(entries, count, &put, &detail);
     else
         ks_detail_set(&detail, "local stream %s: too many puts wait for the disk",
@@ -729,7 +741,8 @@ static void warn_of_shards(struct ks_local_db *db, uint32_t shards)
     struct ks_shard_row_local *rows = NULL;
     uint32_t count = 0;
 
-    if (db->made_shards == shards || !ks_ok(ks_shards_load(db, true, &rows, &count, NULL)))
+    if (db->slice || db->made_shards == shards ||
+        !ks_ok(ks_shards_load(db, true, &rows, &count, NULL)))
         return;
     ks_free(rows);
     if (count != shards)
@@ -738,10 +751,11 @@ static void warn_of_shards(struct ks_local_db *db, uint32_t shards)
                 db->path, db->name, count, shards);
 }
 
-ks_err ks_local_source_open(struct ks_loop *loop, const char *path, const char *stream,
-                            uint32_t shards, struct ks_stream_source **ret_source,
-                            struct ks_detail *detail)
+ks_err ks_local_source_open_with(struct ks_loop *loop, const char *path, const char *stream,
+                                 const struct ks_local_options *options,
+                                 struct ks_stream_source **ret_source, struct ks_detail *detail)
 {
+    const uint32_t shards = options->shards;
     struct source *source = ks_alloc(sizeof(*source));
 
     if (source == NULL)
@@ -766,6 +780,7 @@ ks_err ks_local_source_open(struct ks_loop *loop, const char *path, const char *
     source->state = KS_STORE_READY;
     source->timer.due = timer_due;
     source->work.db = source->db;
+    source->work.play.speed = options->speed;
     /* The first job removes expired records, so that no reader gets one that expired while the process was down. */
     source->trim_at = ks_loop_now(loop);
     ks_link_init(&source->readers);

@@ -8,6 +8,8 @@
  * else is read.
  * At the tip a read is answered when records come; without any, once at once and then after
  * KS_LOCAL_HOLD_MS with an empty batch.
+ * A captured slice (slice.h) is read as any stream; a put into it is INVALID.
+ * With a speed the stream is played (play.h): a record is there when its time has come, and a read is answered then.
  * Loop thread only, as all ports.
  */
 #ifndef KS_ADAPTERS_LOCAL_STREAM_H
@@ -28,14 +30,31 @@ enum {
                                    << 20 /* Data and keys that wait for a commit; beyond: FULL. */
 };
 
-/* Opens `stream` in the file `path`, and makes what is not there, with `shards` equal shards. Another
+struct ks_local_options {
+    uint32_t shards; /* Of a stream that is made, 1 .. KS_LOCAL_SHARDS_MAX. */
+    uint32_t speed;  /* At most KS_LOCAL_SPEED_MAX; 0: records are there at once. */
+};
+
+/* Opens `stream` in the file `path`, and makes what is not there, with options->shards equal shards. Another
  * number than the existing stream has is a warning in the log. Blocks for the time of a few disk writes, or
  * up to KS_LOCAL_BUSY_MS for another process: for the start, before the loop turns.
  * Errors as ks_local_db_open (adapters/local/db.h); the detail is a sentence for people.
  * A source that is closed while its job runs is freed in a later turn of the loop; what was asked of it is
  * not answered any more. */
-KS_MUST_USE ks_err ks_local_source_open(struct ks_loop *loop, const char *path, const char *stream,
-                                        uint32_t shards, struct ks_stream_source **ret_source,
-                                        struct ks_detail *detail);
+KS_MUST_USE ks_err ks_local_source_open_with(struct ks_loop *loop, const char *path,
+                                             const char *stream,
+                                             const struct ks_local_options *options,
+                                             struct ks_stream_source **ret_source,
+                                             struct ks_detail *detail);
+/* The same at full speed. */
+KS_MUST_USE static inline ks_err ks_local_source_open(struct ks_loop *loop, const char *path,
+                                                      const char *stream, uint32_t shards,
+                                                      struct ks_stream_source **ret_source,
+                                                      struct ks_detail *detail)
+{
+    const struct ks_local_options options = {.shards = shards};
+
+    return ks_local_source_open_with(loop, path, stream, &options, ret_source, detail);
+}
 
 #endif

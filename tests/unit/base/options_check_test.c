@@ -90,6 +90,14 @@ TEST(local_shards_want_a_local_source)
     expect_taken(options.source, "local:/d/s.db");
 }
 
+TEST(a_speed_wants_a_local_source)
+{
+    begin();
+    options.speed = 10;
+    expect_refused(options.source, "kinesis", "--speed goes only with --source local:PATH");
+    expect_taken(options.source, "local:/d/s.db");
+}
+
 TEST(a_role_is_an_arn_for_a_service_in_aws)
 {
     begin();

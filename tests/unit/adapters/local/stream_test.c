@@ -3,6 +3,7 @@
 #include "adapters/local/stream.h"
 
 #include "adapters/local/shards.h"
+#include "adapters/local/slice.h"
 #include "base/metrics.h"
 
 #include "ks_test.h"
@@ -505,4 +506,74 @@ TEST(it_may_be_closed_while_its_job_runs)
         EXPECT_EQ_U64(put.times, puts);
         EXPECT_EQ_U64(read.times, reads);
     }
+}
+
+/* A slice of one shard with two records that arrived `apart_ms` after each other, long ago; played. */
+static struct rig played(uint32_t speed, int64_t apart_ms)
+{
+    const struct ks_shard_listing shard = {.shard = "shardId-000000000000",
+                                           .hash_start = "0",
+                                           .hash_end = "340282366920938463463374607431768211455"};
+    const struct ks_record records[] = {{.sequence = KS_VIEW("11"),
+                                         .partition_key = KS_VIEW("k"),
+                                         .data = KS_VIEW("one"),
+                                         .arrival_ms = 1000000},
+                                        {.sequence = KS_VIEW("12"),
+                                         .partition_key = KS_VIEW("k"),
+                                         .data = KS_VIEW("two"),
+                                         .arrival_ms = 1000000 + apart_ms}};
+    const struct ks_local_options options = {.shards = 1, .speed = speed};
+    struct ks_local_slice *slice;
+    struct rig rig;
+
+    EXPECT_OK(
+        ks_local_slice_new(ks_test_path("stream.db"), false, "demo", 0, &shard, 1, &slice, NULL));
+    EXPECT_OK(ks_local_slice_add(slice, 0, records, 2, NULL));
+    EXPECT_OK(ks_local_slice_finish(slice, NULL));
+    ks_local_slice_free(slice);
+    EXPECT_OK(ks_loop_new(&rig.loop));
+    rig.live = ks_alloc_live();
+    EXPECT_OK(ks_local_source_open_with(rig.loop, ks_test_path("stream.db"), "demo", &options,
+                                        &rig.source, NULL));
+    ks_budget_init(&rig.budget, 16 << 20);
+    return rig;
+}
+
+TEST(a_record_of_a_played_stream_comes_when_its_time_has_come)
+{
+    struct rig rig = played(4, 2000);
+    struct ks_reader *reader = open_reader(&rig, KS_POSITION_TRIM_HORIZON);
+    const ks_instant begun = ks_loop_now(rig.loop);
+    struct read read;
+    uint32_t count;
+
+    begin_read(&rig, reader, &read);
+    wait(rig.loop, &read.times);
+    EXPECT_OK(read.answer.err);
+    EXPECT_EQ_U64(read.answer.batch.count, 1);
+    EXPECT(ks_view_equal(read.answer.batch.records[0].sequence, KS_VIEW("11")));
+    EXPECT_EQ_I64(read.answer.batch.millis_behind, 0);
+    ks_batch_free(&read.answer.batch);
+    do {
+        begin_read(&rig, reader, &read);
+        wait(rig.loop, &read.times);
+        EXPECT_OK(read.answer.err);
+        count = read.answer.batch.count;
+        EXPECT(count == 0 || ms_since(&rig, begun) >= 500);
+        ks_batch_free(&read.answer.batch);
+    } while (count == 0);
+    rig.source->vtable->close_reader(reader);
+    end(&rig);
+}
+
+TEST(a_slice_takes_no_records)
+{
+    struct rig rig = played(0, 1);
+    struct put put;
+
+    begin_put(rig.source, "x", 1, &put);
+    wait(rig.loop, &put.times);
+    EXPECT_ERR(put.err, INVALID);
+    EXPECT_CONTAINS(put.detail.text, "a captured slice, which takes no records");
+    end(&rig);
 }
