@@ -3,6 +3,7 @@
 #include "base/bytes.h"
 #include "base/options.h"
 #include "main/call.h"
+#include "main/capture.h"
 #include "main/commands.h"
 #include "main/files.h"
 #include "main/house.h"
@@ -41,6 +42,9 @@ static const struct command commands[] = {
      "Print who holds which shard, and how far it is; or work with a lease table: leases --help."},
     {"top", ks_command_top, "[--subscription NAME] [--once]",
      "Watch shards and sessions, each second; or once."},
+    {"capture", ks_command_capture,
+     "FILE [--from PLACE] [--to PLACE] [--shard ID] [--most-records N] [--most-bytes N] [--force]",
+     "Write a slice of the stream into a file that --source local:FILE reads."},
     {"quit", ks_command_quit, "", "Give every lease back, and end the sidecar then."},
     {"config", config, "validate [OPTION ..]",
      "Check the options and the files that they name, and say what is wrong."},
