@@ -545,8 +545,14 @@ bool ks_core_session(const struct ks_core *core, ks_session_id id, struct ks_ses
         .granted = session->granted,
         .explicit_credit = session->explicit_credit,
         .lanes = session->lanes,
+        .share = session->share,
     };
     return true;
+}
+
+uint64_t ks_core_group(const struct ks_core *core, enum ks_group group, enum ks_count count)
+{
+    return core->groups[group][count];
 }
 
 /* Something that waits for no room in the session keeps the lease's records back. */
@@ -682,6 +688,7 @@ static void check_lanes(const struct ks_core *core, const struct ks_lease *lease
         owned += tracker->lanes[i].session != KS_SESSION_NONE;
     }
     assert(owned == lease->owned);
+    assert(lease->canary == 0 || core->ordering == KS_ORDER_BY_KEY);
     if (tracker->in_flight == 0)
         return;
     /* A lane is with one session at a time. */

@@ -205,9 +205,13 @@ struct ks_session_view {
     uint32_t granted;          /* Explicit credit that is left; 0 where credit is not explicit. */
     bool explicit_credit;
     uint32_t lanes;
+    uint32_t share; /* Millionths of the lanes, as it was opened with; 0: none. */
 };
 bool ks_core_session(const struct ks_core *core, ks_session_id session,
                      struct ks_session_view *ret_view);
+/* Records of the lanes of a group to which that happened, each time that it did. Counted since the core was made, of a
+ * lease only while a session with a share is there for it. */
+uint64_t ks_core_group(const struct ks_core *core, enum ks_group group, enum ks_count count);
 /* What leases say of why a session gets nothing. */
 struct ks_idle_leases {
     bool asked;

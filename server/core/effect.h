@@ -33,7 +33,8 @@ enum ks_effect_kind {
 enum ks_not_opened {
     KS_NOT_OPENED_FULL,
     KS_NOT_OPENED_DRAINING,
-    KS_NOT_OPENED_ORDERING /* Others are there, and their records are ordered in another way. */
+    KS_NOT_OPENED_ORDERING, /* Others are there, and their records are ordered in another way. */
+    KS_NOT_OPENED_SHARE     /* Others have a share, and it is another one. */
 };
 enum ks_operator_status {
     KS_OPERATOR_OK,
@@ -123,6 +124,9 @@ enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRA
       "{worker}: the table has streams that this process does not read: nothing is said to its leader") \
     X(KCL_UNKNOWN, ERROR, NULL,                                                                    \
       "{worker}: the fleet's state rows say what this version does not know, its manners are not changed") \
+    X(REST_AWAY, WARN, NULL,                                                                       \
+      "only sessions with a share are open: records of all other keys wait, open a session without a share") \
+    X(REST_BACK, INFO, NULL, "a session without a share is open: records of all keys are delivered") \
     X(GAP_FULL, WARN, "lane_blocked",                                                              \
       "{shard}: nothing more is read until record {record} is settled, {count} behind it are held")
 

@@ -93,7 +93,11 @@ struct ks_event {
             uint32_t shard_count;
             enum ks_ordering ordering; /* Refused if others are there and say otherwise. */
             uint32_t lanes;            /* BY_KEY: 1 to lanes_max. */
-            bool explicit_credit;      /* It gets only what is granted, within its limits. */
+            /* Millionths of the lanes that only sessions with this share get, in each shard (core/lanes.h); 0: all
+             * other lanes. Goes with BY_KEY. Refused if others are there with another share or salt. */
+            uint32_t share;
+            uint64_t salt;        /* With a share: a hash of the text that chooses which lanes. */
+            bool explicit_credit; /* It gets only what is granted, within its limits. */
             uint32_t max_record_bytes; /* Data and key of a record that it takes; 0: any. */
         } open;
         struct {
@@ -193,6 +197,7 @@ struct ks_event {
             ks_number number;  /* Greater than any before. At most KS_REDRIVES_MAX at one time. */
             ks_shard shard;    /* Of the record; KS_SHARD_NONE: not known any more. */
             uint32_t bytes;    /* Data and partition key. */
+            uint8_t hash;      /* Of its partition key, as in `records`. */
             uint32_t attempts; /* Deliveries so far. */
             uint32_t stale_s;  /* After so many seconds it is too old to fail; UINT32_MAX: never. */
         } redrive;

@@ -11,11 +11,100 @@ bool ks_session_present(const struct ks_session *session)
     return session->used && (session->attached || (session->pulls && !session->absent));
 }
 
+/* ---- Shares. ---- */
+
+static enum ks_group group_of(const struct ks_session *session)
+{
+    return session->share > 0 ? KS_GROUP_CANARY : KS_GROUP_REST;
+}
+
+static enum ks_group group_of_lane(const struct ks_lease *lease, uint32_t lane)
+{
+    return (lease->canary >> lane & 1) != 0 ? KS_GROUP_CANARY : KS_GROUP_REST;
+}
+
+uint32_t ks_share_count(uint32_t share, uint32_t lanes)
+{
+    return (uint32_t)(((uint64_t)share * lanes + KS_SHARE_ALL / 2) / KS_SHARE_ALL);
+}
+
+uint64_t ks_share_lanes(uint32_t share, uint64_t salt, uint32_t lanes)
+{
+    uint32_t order[KS_LANES_MAX];
+    struct ks_prng prng;
+    uint64_t chosen = 0;
+
+    assert(lanes <= KS_LANES_MAX && ks_share_count(share, lanes) <= lanes);
+    for (uint32_t i = 0; i < lanes; i++)
+        order[i] = i;
+    /* A shuffle by the salt. Its first entries are the share: a larger share has those of a smaller one. */
+    ks_prng_init(&prng, salt);
+    for (uint32_t i = 0; i < ks_share_count(share, lanes); i++) {
+        uint32_t other = i + (uint32_t)ks_prng_below(&prng, lanes - i);
+        uint32_t lane = order[other];
+
+        order[other] = order[i];
+        order[i] = lane;
+        chosen |= UINT64_C(1) << lane;
+    }
+    return chosen;
+}
+
+/* The lanes of the shard that are for sessions with a share, of those that are there. Also in its grace a session keeps
+ * them from the rest: its app comes back, or its grace ends. */
+static uint64_t canary_lanes(const struct ks_core *core, ks_shard shard)
+{
+    for (ks_session_id id = 0; id < core->sessions_top; id++) {
+        const struct ks_session *session = &core->sessions[id];
+
+        if (session->used && session->share > 0 && ks_session_accepts(session, shard))
+            return session->canary;
+    }
+    return 0;
+}
+
+bool ks_lanes_admit(const struct ks_core *core, const struct ks_session *session, ks_shard shard,
+                    uint8_t hash)
+{
+    uint32_t lane = ks_hash_lane(hash, core->lanes);
+    bool canary = (canary_lanes(core, shard) >> lane & 1) != 0;
+
+    return ks_session_accepts(session, shard) && canary == (session->share > 0);
+}
+
+void ks_lanes_count(struct ks_core *core, const struct ks_lease *lease, ks_number number,
+                    enum ks_count count)
+{
+    const struct ks_slot *slot;
+
+    if (lease->canary == 0)
+        return;
+    slot = ks_tracker_slot(&lease->tracker, number);
+    core->groups[group_of_lane(lease, ks_tracker_lane(&lease->tracker, slot))][count]++;
+}
+
+void ks_lanes_tell(struct ks_core *core, struct ks_effects *effects)
+{
+    bool rest = false;
+
+    for (ks_session_id id = 0; id < core->sessions_top; id++)
+        rest |= core->sessions[id].used && core->sessions[id].share == 0;
+    /* Without any session nothing waits for the rest more than for the others. */
+    if (core->sessions_used == 0)
+        core->rest_away = false;
+    if (core->sessions_used == 0 || rest != core->rest_away || !ks_effects_room(core, effects, 1))
+        return;
+    core->rest_away = !rest;
+    ks_effects_story(effects, rest ? KS_STORY_REST_BACK : KS_STORY_REST_AWAY, KS_SHARD_NONE,
+                     KS_NOBODY);
+}
+
 /* ---- Order. ---- */
 
 void ks_lanes_begin(const struct ks_core *core, struct ks_lease *lease)
 {
     lease->owned = 0;
+    lease->canary = canary_lanes(core, lease->shard);
     ks_tracker_order(&lease->tracker, core->lanes, core->ordering == KS_ORDER_NONE);
 }
 
@@ -50,7 +139,8 @@ uint64_t ks_lanes_open(const struct ks_core *core, const struct ks_lease *lease,
         if (lane->session == id && lane->yield_to == KS_SESSION_NONE)
             lanes |= UINT64_C(1) << i;
     }
-    return lanes;
+    /* A lane may be left with a session of the other group while nobody of its own takes records. */
+    return lanes & (core->sessions[id].share > 0 ? lease->canary : ~lease->canary);
 }
 
 static void own(struct ks_lease *lease, struct ks_lane *lane, ks_session_id id)
@@ -85,15 +175,16 @@ static ks_session_id planned(const struct ks_lane *lane)
     return lane->yield_to != KS_SESSION_NONE ? lane->yield_to : lane->session;
 }
 
-/* The present session that accepts the shard and has the fewest lanes; NONE if nobody does. */
-static ks_session_id poorest(const struct ks_core *core, ks_shard shard)
+/* The present session of the group that accepts the shard and has the fewest lanes; NONE if nobody does. */
+static ks_session_id poorest(const struct ks_core *core, ks_shard shard, enum ks_group group)
 {
     ks_session_id best = KS_SESSION_NONE;
 
     for (ks_session_id id = 0; id < core->sessions_top; id++) {
         const struct ks_session *session = &core->sessions[id];
 
-        if (!ks_session_present(session) || !ks_session_accepts(session, shard))
+        if (!ks_session_present(session) || !ks_session_accepts(session, shard) ||
+            group_of(session) != group)
             continue;
         if (best == KS_SESSION_NONE || session->lanes < core->sessions[best].lanes)
             best = id;
@@ -133,21 +224,29 @@ static void count_lanes(struct ks_core *core)
 {
     for (ks_session_id id = 0; id < core->sessions_top; id++)
         core->sessions[id].lanes = 0;
-    for (uint32_t i = 0; i < core->leases_top; i++)
-        for (uint32_t l = 0; core->leases[i].used && l < core->leases[i].tracker.lane_count; l++)
-            count_lane(core, &core->leases[i], &core->leases[i].tracker.lanes[l]);
+    for (uint32_t i = 0; i < core->leases_top; i++) {
+        struct ks_lease *lease = &core->leases[i];
+
+        if (!lease->used)
+            continue;
+        lease->canary = canary_lanes(core, lease->shard);
+        for (uint32_t l = 0; l < lease->tracker.lane_count; l++)
+            count_lane(core, lease, &lease->tracker.lanes[l]);
+    }
 }
 
-/* Whom the lane should belong to: a session that is there, and none with two lanes more than another. */
-static ks_session_id rightful(const struct ks_core *core, ks_shard shard,
+/* Whom the lane should belong to: a session of its group that is there, and none with two lanes more than another.
+ * KS_SESSION_NONE: nobody can have it now. */
+static ks_session_id rightful(const struct ks_core *core, const struct ks_lease *lease,
                               const struct ks_lane *lane)
 {
+    enum ks_group group = group_of_lane(lease, (uint32_t)(lane - lease->tracker.lanes));
     ks_session_id now = planned(lane);
-    ks_session_id candidate = poorest(core, shard);
+    ks_session_id candidate = poorest(core, lease->shard, group);
 
     if (candidate == KS_SESSION_NONE || now == KS_SESSION_NONE)
         return candidate == KS_SESSION_NONE ? now : candidate;
-    if (!ks_session_present(&core->sessions[now]))
+    if (!ks_session_present(&core->sessions[now]) || group_of(&core->sessions[now]) != group)
         return candidate;
     if (core->sessions[candidate].lanes + 1 < core->sessions[now].lanes)
         return candidate;
@@ -161,7 +260,7 @@ static bool balance_lease(struct ks_core *core, struct ks_lease *lease)
 
     for (uint32_t l = 0; l < lease->tracker.lane_count; l++) {
         struct ks_lane *lane = &lease->tracker.lanes[l];
-        ks_session_id owner = rightful(core, lease->shard, lane);
+        ks_session_id owner = rightful(core, lease, lane);
 
         if (owner == KS_SESSION_NONE || owner == planned(lane))
             continue;

@@ -27,6 +27,7 @@ enum {
     KS_EFFECTS_MAX = 512, /* Effects of one step; whoever makes many spreads them over steps. */
     KS_SESSION_SHARDS_MAX = 64,  /* Shards that one session may name. */
     KS_LANES_MAX = 64,           /* Lanes of a shard: a set of them is one word. */
+    KS_SHARE_ALL = 1000000,      /* A share is told in millionths: six digits of a decimal. */
     KS_BACK_OFFS_MAX = 16,       /* Steps of a poison policy's back-off list. */
     KS_BURY_MAX = 64,            /* Records of one write of dead letters. */
     KS_BURY_BYTES_MAX = 4 << 20, /* Their payload, about: at least one. */

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "core/lanes.h"
 #include "core/lease.h"
 #include "core/session.h"
 
@@ -78,6 +79,8 @@ void ks_poison_failed(struct ks_core *core, struct ks_lease *lease, ks_number nu
     assert(slot->attempts > 0);
     if (slot->state != KS_SLOT_PENDING)
         return;
+    if (!slot->failed)
+        ks_lanes_count(core, lease, number, KS_COUNT_FAILED);
     if (!slot->failed && slot->failures < UINT8_MAX)
         slot->failures++;
     slot->failed = true;
@@ -91,6 +94,7 @@ void ks_poison_failed(struct ks_core *core, struct ks_lease *lease, ks_number nu
 
 void ks_poison_bury(struct ks_core *core, struct ks_lease *lease, ks_number number)
 {
+    ks_lanes_count(core, lease, number, KS_COUNT_FAILED);
     kill(core, lease, number, KS_CAUSE_ASKED);
 }
 

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stddef.h>
 
+#include "core/lanes.h"
 #include "core/poison.h"
 #include "core/session.h"
 
@@ -32,6 +33,7 @@ void ks_redrive_begin(struct ks_core *core, const struct ks_event *event)
         .number = event->redrive.number,
         .shard = event->redrive.shard,
         .bytes = event->redrive.bytes,
+        .hash = event->redrive.hash,
         .attempts = event->redrive.attempts,
         .at = core->now,
         .seen_by = KS_SESSION_NONE,
@@ -161,7 +163,8 @@ static struct ks_redrive *next_of(struct ks_core *core, ks_session_id id, uint64
 
         if (letter->state != KS_REDRIVE_WAITING || !ks_instant_reached(core->now, letter->at) ||
             letter->bytes > session->max_record_bytes || letter->bytes > max_bytes ||
-            !ks_session_accepts(session, letter->shard) || is_paused(core, letter->shard))
+            !ks_lanes_admit(core, session, letter->shard, letter->hash) ||
+            is_paused(core, letter->shard))
             continue;
         if (next == NULL || letter->number < next->number)
             next = letter;

@@ -163,6 +163,19 @@ static ks_session_id quietest(const struct ks_core *core)
     return found;
 }
 
+/* A session that stays has a share that is not the one that is asked for. */
+static bool other_share(const struct ks_core *core, const struct ks_event *event)
+{
+    for (ks_session_id id = 0; id < core->sessions_top; id++) {
+        const struct ks_session *session = &core->sessions[id];
+
+        if (session->used && session->share > 0 && id != event->open.take_over &&
+            (session->share != event->open.share || session->salt != event->open.salt))
+            return true;
+    }
+    return false;
+}
+
 /* Why it cannot be opened; false: it can. */
 static bool refuses(const struct ks_core *core, const struct ks_event *event,
                     enum ks_not_opened *ret_why)
@@ -178,8 +191,11 @@ static bool refuses(const struct ks_core *core, const struct ks_event *event,
     if (others == core->config.sessions_max && quietest(core) == KS_SESSION_NONE)
         return true;
     *ret_why = KS_NOT_OPENED_ORDERING;
-    return others > 0 && event->open.ordering != KS_ORDER_ANY &&
-           (event->open.ordering != core->ordering || lanes != core->lanes);
+    if (others > 0 && event->open.ordering != KS_ORDER_ANY &&
+        (event->open.ordering != core->ordering || lanes != core->lanes))
+        return true;
+    *ret_why = KS_NOT_OPENED_SHARE;
+    return event->open.share > 0 && other_share(core, event);
 }
 
 /* For one more session, where there is none. */
@@ -213,6 +229,7 @@ static void fill_session(const struct ks_core *core, const struct ks_event *even
     uint32_t epoch = session->epoch + 1;
 
     assert(event->open.shard_count <= KS_SESSION_SHARDS_MAX);
+    assert(event->open.share == 0 || event->open.ordering == KS_ORDER_BY_KEY);
     *session = (struct ks_session){
         .used = true,
         .attached = true,
@@ -229,6 +246,11 @@ static void fill_session(const struct ks_core *core, const struct ks_event *even
         .linger = event->open.linger,
         .over_at = event->open.pulls ? ks_instant_add(core->now, event->open.linger) : KS_NEVER,
         .absent_at = KS_NEVER,
+        .share = event->open.share,
+        .salt = event->open.salt,
+        .canary = event->open.share == 0
+                      ? 0
+                      : ks_share_lanes(event->open.share, event->open.salt, core->lanes),
         .shard_count = event->open.shard_count,
     };
     for (uint32_t i = 0; i < event->open.shard_count; i++)
@@ -490,8 +512,10 @@ static void write_written(struct ks_core *core, struct ks_lease *lease, const st
     uint32_t unwritten = tracker->unwritten;
     uint64_t unwritten_bytes = tracker->unwritten_bytes;
 
-    for (ks_number n = part->first; n < part->end; n++)
-        (void)ks_tracker_written(tracker, n, part->assignment, id, deadline);
+    for (ks_number n = part->first; n < part->end; n++) {
+        if (ks_tracker_written(tracker, n, part->assignment, id, deadline))
+            ks_lanes_count(core, lease, n, KS_COUNT_DELIVERED);
+    }
     unwritten -= tracker->unwritten;
     unwritten_bytes -= tracker->unwritten_bytes;
     assert(session->unwritten >= unwritten && session->unwritten_bytes >= unwritten_bytes);
@@ -638,8 +662,10 @@ void ks_session_turn(struct ks_core *core, struct ks_effects *effects)
     check_lanes(core);
     for (ks_session_id id = 0; id < core->sessions_top; id++)
         check_session_time(core, id, effects);
-    if (core->unbalanced)
+    if (core->unbalanced) {
         ks_lanes_balance(core);
+        ks_lanes_tell(core, effects);
+    }
     if (core->stirred)
         wake(core, effects);
 }

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stddef.h>
 
+#include "core/lanes.h"
 #include "core/lease.h"
 #include "core/poison.h"
 #include "core/redrive.h"
@@ -33,6 +34,7 @@ struct claim {
     uint64_t seen_in;    /* An ACK counts for what was written in this one; 0: to the session. */
     ks_number first;
     ks_number beyond;
+    enum ks_count count; /* As which its group counts them. */
 };
 
 /* Returns how many of them the session may settle that were not settled before, and the first of those. */
@@ -143,6 +145,7 @@ static void acknowledge(struct ks_core *core, struct ks_lease *lease, const stru
     settled->up_to = claim->beyond < mark ? claim->beyond : mark;
     for (ks_number n = first_of(lease, claim); n < claim->beyond; n++) {
         if (!ks_tracker_is_settled(tracker, n) && counts(lease, claim, n, settled)) {
+            ks_lanes_count(core, lease, n, claim->count);
             settle_one(core, lease, n, &returning);
             settled->count++;
         }
@@ -269,6 +272,7 @@ static enum ks_settle_status settle(struct ks_core *core, const struct ks_event 
         .seen_in = event->settle.alone ? 0 : event->settle.assignment,
         .first = event->settle.first,
         .beyond = event->settle.first + event->settle.count,
+        .count = event->settle.outcome == KS_DROP ? KS_COUNT_FAILED : KS_COUNT_ACKED,
     };
     enum ks_settle_status status =
         check_session(core, event->settle.session, event->settle.session_epoch);
@@ -313,7 +317,9 @@ void ks_settle_checkpoint(struct ks_core *core, const struct ks_event *event,
         settled.status = KS_SETTLE_UNKNOWN;
     else
         acknowledge(core, lease,
-                    &(struct claim){.session = KS_SESSION_NONE, .beyond = settled.up_to}, &settled,
-                    effects);
+                    &(struct claim){.session = KS_SESSION_NONE,
+                                    .beyond = settled.up_to,
+                                    .count = KS_COUNT_ACKED},
+                    &settled, effects);
     ks_effects_add(effects, KS_EFFECT_SETTLED)->settled = settled;
 }

@@ -121,6 +121,8 @@ struct ks_lease {
     ks_instant since;
     struct ks_tracker tracker;
     uint32_t owned; /* Of its lanes: those that belong to a session. */
+    uint64_t
+        canary; /* Bit by lane: those for sessions with a share. 0: none is there for this shard. */
     /* Its own deadline and its renewal, where the protocol has such; else KS_NEVER. */
     ks_instant deadline;
     ks_instant renew_at;
@@ -211,6 +213,9 @@ struct ks_session {
     uint32_t unwritten; /* Of these: assigned, and not written. */
     uint64_t unwritten_bytes;
     uint32_t lanes;
+    uint32_t share; /* Of the lanes, in millionths; 0: it is of the rest. */
+    uint64_t salt;
+    uint64_t canary; /* Bit by lane: what the share is. */
     uint32_t shard_count;
     ks_shard shards[KS_SESSION_SHARDS_MAX];
 };
@@ -237,6 +242,7 @@ struct ks_redrive {
     ks_number number;
     ks_shard shard;
     uint32_t bytes;
+    uint8_t hash;          /* Of its partition key. */
     uint32_t attempts;     /* Deliveries, in all. */
     uint32_t failures;     /* Since it is delivered again. */
     uint32_t written;      /* Deliveries since then. */
@@ -549,9 +555,11 @@ struct ks_core {
     uint32_t pull_cursor;      /* Leases take turns. */
     enum ks_ordering ordering; /* Of all records, as the first of the sessions said. */
     uint32_t lanes;            /* Of a lease. */
-    bool stopped;              /* By the poison policy. */
-    uint64_t assignment;       /* The last one that was made. */
-    uint64_t reserved;         /* Bytes of the reads in flight. */
+    uint64_t groups[KS_GROUPS][KS_COUNTS]; /* Records, while there is a share. */
+    bool rest_away;                        /* Told that there are only sessions with a share. */
+    bool stopped;                          /* By the poison policy. */
+    uint64_t assignment;                   /* The last one that was made. */
+    uint64_t reserved;                     /* Bytes of the reads in flight. */
 
     /* What an operator ordered. */
     struct ks_pause pause; /* Of the shards that come. */

@@ -154,6 +154,13 @@ enum ks_ordering {
     KS_ORDER_ANY /* Of a session: as the others have it. */
 };
 
+/* Which sessions get the records of a lane: those with a share, or those without. */
+enum ks_group { KS_GROUP_REST, KS_GROUP_CANARY };
+enum { KS_GROUPS = KS_GROUP_CANARY + 1 };
+/* What became of a record in its group. FAILED: as the poison policy counts it, or given up as its app wants it. */
+enum ks_count { KS_COUNT_DELIVERED, KS_COUNT_ACKED, KS_COUNT_FAILED };
+enum { KS_COUNTS = KS_COUNT_FAILED + 1 };
+
 /* Why a record became a dead letter, or was dropped. */
 enum ks_cause { KS_CAUSE_ASKED, KS_CAUSE_ATTEMPTS, KS_CAUSE_AGE };
 enum { KS_CAUSES = KS_CAUSE_AGE + 1 };

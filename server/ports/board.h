@@ -13,6 +13,7 @@
 #include "ports/batches.h"
 #include "ports/event_ring.h"
 #include "ports/rows.h"
+#include "ports/share.h"
 #include "ports/switchboard.h"
 
 /* Events that wait because they came up while effects were performed: failures on the spot. The
@@ -75,6 +76,8 @@ struct ks_board_session {
     struct ks_link wake;          /* In board->wakes, if it is to be woken. */
     ks_span ack_deadline;
     ks_wall since;
+    char share[KS_SHARE_TEXT_SIZE];  /* As a decimal; "": none. */
+    char salt[KS_CLIENT_ID_MAX + 1]; /* Of its share. */
 };
 
 /* Something to tell all consumers: a hand-over of a shard, or of all (KS_SHARD_NONE). */
@@ -157,7 +160,8 @@ struct ks_switchboard {
     struct ks_run *runs;
     uint32_t run_count;
     uint32_t run_max;
-    struct ks_effect said; /* OPENED, NOT_OPENED, SETTLED. */
+    uint64_t counted[KS_GROUPS][KS_COUNTS]; /* As the metrics have them. */
+    struct ks_effect said;                  /* OPENED, NOT_OPENED, SETTLED. */
 
     /* The end. */
     bool draining;

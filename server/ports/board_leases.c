@@ -6,6 +6,7 @@
 #include "base/metrics.h"
 #include "base/pattern.h"
 #include "core/tracker.h"
+#include "ports/share.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -143,10 +144,8 @@ static void tell_throttled(struct ks_board_lease *lease)
 /* FNV-1a of 64 bits, folded: even, also where keys differ in their last digit only. */
 uint8_t ks_key_hash(ks_view key)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = ks_fnv_hash(key);
 
-    for (size_t i = 0; i < key.size; i++)
-        hash = (hash ^ key.data[i]) * UINT64_C(0x100000001b3);
     hash ^= hash >> 32;
     hash ^= hash >> 16;
     return (uint8_t)(hash ^ hash >> 8);

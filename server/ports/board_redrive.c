@@ -218,6 +218,7 @@ static void begin(struct ks_switchboard *board, struct ks_board_redrive *redrive
     event.redrive.shard = KS_SHARD_NONE;
     (void)ks_names_find(&board->rows.shards, letter->shard_id, &event.redrive.shard);
     event.redrive.bytes = (uint32_t)(letter->data.size + letter->partition_key.size);
+    event.redrive.hash = ks_key_hash(letter->partition_key);
     event.redrive.attempts = letter->attempts;
     event.redrive.stale_s = stale_s_of(board, letter);
     ks_board_queue(board, &event);

@@ -3,6 +3,8 @@
 
 #include "base/digest.h"
 #include "base/metrics.h"
+#include "core/lanes.h"
+#include "ports/share.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -191,7 +193,23 @@ static uint32_t record_bytes(const struct ks_session_request *request)
     return request->max_message_bytes - KS_MESSAGE_EXTRA_BYTES;
 }
 
-static ks_err tell_refusal(enum ks_not_opened why, struct ks_detail *detail)
+/* The share of the sessions that have one. */
+static void tell_share(const struct ks_switchboard *board, struct ks_detail *detail)
+{
+    ks_session_id id = 0;
+
+    while (id < board->config.core.sessions_max &&
+           (!board->sessions[id].live || board->sessions[id].share[0] == '\0'))
+        id++;
+    assert(id < board->config.core.sessions_max);
+    ks_detail_set(detail,
+                  "sessions with share=%s and salt=%s are open, and all with a share have the "
+                  "same; open with these, or close those sessions first",
+                  board->sessions[id].share, board->sessions[id].salt);
+}
+
+static ks_err tell_refusal(const struct ks_switchboard *board, enum ks_not_opened why,
+                           struct ks_detail *detail)
 {
     switch (why) {
     case KS_NOT_OPENED_FULL:
@@ -200,11 +218,54 @@ static ks_err tell_refusal(enum ks_not_opened why, struct ks_detail *detail)
     case KS_NOT_OPENED_DRAINING:
         ks_detail_set(detail, "draining: no new sessions");
         return KS_FAIL(BUSY);
+    case KS_NOT_OPENED_SHARE: tell_share(board, detail); return KS_FAIL(CONDITION);
     case KS_NOT_OPENED_ORDERING: break;
     }
     ks_detail_set(detail, "other sessions are open, with another ordering or number of lanes; all "
                           "of a subscription have the same");
     return KS_FAIL(CONDITION);
+}
+
+/* Whether the share, if there is one, can be served: it is a number of lanes that leaves some for the rest. */
+static ks_err check_share(const struct ks_session_request *request, struct ks_detail *detail)
+{
+    char text[KS_SHARE_TEXT_SIZE];
+    uint32_t count;
+
+    if (request->share == 0)
+        return KS_OK;
+    if (request->ordering != KS_ORDER_BY_KEY) {
+        ks_detail_set(detail, "share goes with ordering=key: it is a share of the lanes");
+        return KS_FAIL(INVALID);
+    }
+    if (!ks_client_id_is_valid(request->salt)) {
+        ks_detail_set(detail, "salt has at most %d characters of A-Z a-z 0-9 . _ -",
+                      KS_CLIENT_ID_MAX);
+        return KS_FAIL(INVALID);
+    }
+    count = ks_share_count(request->share, request->lanes);
+    if (count > 0 && count < request->lanes)
+        return KS_OK;
+    ks_share_format(request->share, text);
+    ks_detail_set(detail,
+                  "share=%s of lanes=%" PRIu32 " rounds to %" PRIu32
+                  " lanes, which leaves one side "
+                  "nothing; take more lanes, at most %d, or another share",
+                  text, request->lanes, count, KS_LANES_MAX);
+    return KS_FAIL(INVALID);
+}
+
+/* What the session is shown with. */
+static void name_new(struct ks_board_session *session, const struct ks_session_request *request)
+{
+    ks_err copied = KS_OK;
+
+    name_session(session, request->client_id);
+    ks_share_format(request->share, session->share);
+    session->salt[0] = '\0';
+    if (request->share > 0)
+        copied = ks_view_copy_text(request->salt, session->salt, sizeof session->salt);
+    assert(ks_ok(copied));
 }
 
 ks_err ks_switchboard_open(struct ks_switchboard *board, const struct ks_session_request *request,
@@ -222,6 +283,7 @@ ks_err ks_switchboard_open(struct ks_switchboard *board, const struct ks_session
                       KS_CLIENT_ID_MAX);
         return KS_FAIL(INVALID);
     }
+    KS_TRY(check_share(request, detail));
     KS_TRY(shards_of(board, request, shards, detail));
     if (request->max_message_bytes > 0 && request->max_message_bytes <= KS_MESSAGE_EXTRA_BYTES) {
         ks_detail_set(detail, "max_message_bytes must be more than %d", KS_MESSAGE_EXTRA_BYTES);
@@ -242,12 +304,14 @@ ks_err ks_switchboard_open(struct ks_switchboard *board, const struct ks_session
     event.open.shard_count = request->shard_count;
     event.open.ordering = request->ordering;
     event.open.lanes = request->lanes;
+    event.open.share = request->share;
+    event.open.salt = request->share == 0 ? 0 : ks_fnv_hash(request->salt);
     event.open.explicit_credit = request->explicit_credit;
     event.open.max_record_bytes = record_bytes(request);
     ks_board_step(board, &event);
 
     if (board->said.kind == KS_EFFECT_NOT_OPENED)
-        return tell_refusal(board->said.session.why_not, detail);
+        return tell_refusal(board, board->said.session.why_not, detail);
     assert(board->said.kind == KS_EFFECT_OPENED);
     *ret_session = board->said.session.session;
     session = &board->sessions[*ret_session];
@@ -255,7 +319,7 @@ ks_err ks_switchboard_open(struct ks_switchboard *board, const struct ks_session
     session->consumer = consumer;
     session->ack_deadline = request->ack_deadline;
     session->since = ks_wall_now();
-    name_session(session, request->client_id);
+    name_new(session, request);
     if (consumer != NULL)
         ks_link_init(&consumer->gone);
     return KS_OK;

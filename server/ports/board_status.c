@@ -287,6 +287,8 @@ bool ks_switchboard_session(const struct ks_switchboard *board, ks_session_id id
     status.client_id = board->sessions[id].client_id;
     status.ack_deadline = board->sessions[id].ack_deadline;
     status.since = board->sessions[id].since;
+    status.share = board->sessions[id].share;
+    status.salt = board->sessions[id].salt;
     *ret_status = status;
     return true;
 }
@@ -386,6 +388,29 @@ static void measure_fleet(struct ks_switchboard *board)
                            ks_rows_full(&board->rows));
 }
 
+/* The records of each group, as counted since the last time. */
+static void measure_groups(struct ks_switchboard *board)
+{
+    static const enum ks_metric metrics[KS_COUNTS] = {
+        [KS_COUNT_DELIVERED] = KS_METRIC_GROUP_RECORDS_DELIVERED,
+        [KS_COUNT_ACKED] = KS_METRIC_GROUP_RECORDS_ACKED,
+        [KS_COUNT_FAILED] = KS_METRIC_GROUP_RECORDS_FAILED,
+    };
+    static const char *const groups[KS_GROUPS] = {
+        [KS_GROUP_REST] = "rest",
+        [KS_GROUP_CANARY] = "canary",
+    };
+
+    for (uint32_t group = 0; group < KS_GROUPS; group++)
+        for (uint32_t count = 0; count < KS_COUNTS; count++) {
+            uint64_t now = ks_core_group(board->core, (enum ks_group)group, (enum ks_count)count);
+
+            ks_metric_add_pair(metrics[count], board->config.subscription, groups[group],
+                               (int64_t)(now - board->counted[group][count]));
+            board->counted[group][count] = now;
+        }
+}
+
 void ks_board_measure(struct ks_switchboard *board)
 {
     const struct ks_lease_store *store = board->config.store;
@@ -409,6 +434,7 @@ void ks_board_measure(struct ks_switchboard *board)
     ks_metric_set_labelled(KS_METRIC_MILLIS_BEHIND_LATEST, board->config.subscription,
                            status.millis_behind < 0 ? 0 : status.millis_behind);
     ks_metric_set_labelled(KS_METRIC_SESSIONS, board->config.subscription, status.self.sessions);
+    measure_groups(board);
     ks_metric_set_labelled(KS_METRIC_LEASES_HELD, board->config.subscription,
                            status.self.leases_held);
     ks_metric_set_labelled(KS_METRIC_LEASE_DEADLINE_SECONDS, board->config.subscription,

@@ -119,7 +119,11 @@ struct ks_session_request {
     uint32_t shard_count;
     enum ks_ordering ordering; /* Zero: by shard. */
     uint32_t lanes;            /* BY_KEY: 1 to KS_LANES_MAX. */
-    bool explicit_credit;      /* Nothing is sent that was not granted. */
+    /* BY_KEY: the share of the lanes that belongs to sessions with this share alone, in millionths; 0: none. With a
+     * share: the salt, as a client id may be; it decides which lanes these are. */
+    uint32_t share;
+    ks_view salt;
+    bool explicit_credit; /* Nothing is sent that was not granted. */
     uint32_t
         max_message_bytes; /* Of a message that the client takes, with one record at least; 0: any. */
 };
@@ -130,8 +134,8 @@ enum { KS_MESSAGE_EXTRA_BYTES = 2048 };
 /* Opens a session, or takes over the live one with the same client_id. `consumer` belongs to the caller and stays valid
  * until detach, close or ended; NULL for a session that pulls and is polled.
  * FULL (sessions), BUSY (draining; a shard, and nobody has looked for shards yet), INVALID (client_id,
- * max_message_bytes), NOT_FOUND (a shard; the detail names it), CONDITION (other sessions are there, and records are
- * ordered as the first of them wanted; nothing has changed). */
+ * max_message_bytes, share), NOT_FOUND (a shard; the detail names it), CONDITION (other sessions are there, and records
+ * are ordered as the first of them wanted, or they have another share; nothing has changed). */
 KS_MUST_USE ks_err ks_switchboard_open(struct ks_switchboard *board,
                                        const struct ks_session_request *request,
                                        struct ks_consumer *consumer, ks_session_id *ret_session,
@@ -472,6 +476,8 @@ struct ks_session_status {
     struct ks_session_view session;
     ks_span ack_deadline;
     ks_wall since;
+    const char *share; /* As a decimal; "": none. */
+    const char *salt;  /* Of its share; "" without one. */
 };
 /* Sessions by slot, 0 .. ks_switchboard_session_slots() - 1. False for a free slot. */
 uint32_t ks_switchboard_session_slots(const struct ks_switchboard *board);

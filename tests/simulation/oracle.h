@@ -99,6 +99,8 @@ struct oracle_session {
     uint32_t max_in_flight;
     uint64_t max_bytes;
     uint32_t max_record_bytes; /* 0: any. */
+    uint32_t share;            /* 0: none. */
+    uint64_t salt;
     bool explicit_credit;
     uint64_t granted;
     uint64_t pulled; /* The last pull that brought something. */

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "oracle_place.h"
+#include "oracle_share.h"
 #include "oracle_write.h"
 #include "world.h"
 
@@ -547,6 +548,7 @@ void oracle_opened(struct world *world, struct process *process, const struct ks
                                       .explicit_credit = event->open.explicit_credit,
                                       .ack_deadline = event->open.ack_deadline,
                                       .shard_count = event->open.shard_count};
+    oracle_share_opened(world, process, event, opened);
     for (uint32_t i = 0; i < event->open.shard_count; i++)
         opened->shards[i] = event->open.shards[i];
 }
@@ -710,6 +712,7 @@ void oracle_flight_delivered(struct world *world, struct process *process,
     for (uint32_t i = 0; i < effect->deliver.count; i++)
         lanes |= lane_of(&place, first + i);
     check_front(world, &place, first, lanes, effect->deliver.session);
+    oracle_share_delivered(world, process, place.shard, lanes, effect->deliver.session);
     world->delivered += effect->deliver.count;
     if (effect->deliver.attempt > 1)
         world->redelivered += effect->deliver.count;

@@ -159,9 +159,10 @@ static void say_seen(const struct world *world)
                                              "a deploy"};
 
     fprintf(stdout,
-            "records delivered %" PRIu64 ", again %" PRIu64 "; numbers given again %" PRIu64
+            "records delivered %" PRIu64 ", again %" PRIu64
+            "; runs to sessions with a share %" PRIu64 "; numbers given again %" PRIu64
             "; done and refused:",
-            world->delivered, world->redelivered, numbers_given_again());
+            world->delivered, world->redelivered, world->canaries, numbers_given_again());
     for (int i = 0; i < KS_STORE_OPERATIONS; i++)
         if (world->operations[i][0] + world->operations[i][1] > 0)
             fprintf(stdout, " %s %" PRIu64 "+%" PRIu64,

@@ -164,6 +164,13 @@ static uint32_t draw_filtered(struct ks_prng prng)
     return draw_chance(&prng, 200) ? (uint32_t)draw_log(&prng, 5, 990) : 0;
 }
 
+static uint32_t draw_shares(struct ks_prng prng)
+{
+    (void)ks_prng_next(&prng);
+    (void)ks_prng_next(&prng);
+    return draw_chance(&prng, 500) ? (uint32_t)draw_log(&prng, 100, 900) : 0;
+}
+
 static void draw_lanes(struct swarm *swarm, struct ks_prng *prng)
 {
     swarm->ordering = (enum ks_ordering)ks_prng_below(prng, KS_ORDER_ANY);
@@ -181,6 +188,7 @@ static void draw_lanes(struct swarm *swarm, struct ks_prng *prng)
     swarm->lost_letters = maybe(prng, 20, 500);
     swarm->updates = draw_updates(*prng);
     swarm->filtered = draw_filtered(*prng);
+    swarm->shares = draw_shares(*prng);
     draw_poison(&swarm->core.poison, prng);
 }
 
@@ -225,6 +233,7 @@ void swarm_make_peace(struct swarm *swarm)
         .ordering = old.ordering,
         .lanes = old.lanes,
         .one_lane = old.one_lane,
+        .shares = old.shares,
         .work = old.work < 10 * SIM_MS ? old.work : 10 * SIM_MS,
         .war = old.war,
         .checks = old.checks,

@@ -70,6 +70,7 @@ struct world {
     sim_time longest_gap; /* From such a write to the begin of the next owner. */
     uint64_t delivered;   /* Records; and again. */
     uint64_t redelivered;
+    uint64_t canaries; /* Runs that were delivered to sessions with a share. */
     uint64_t operations[KS_STORE_OPERATIONS][2]; /* Done, refused. */
     uint64_t happenings;
 };

@@ -72,6 +72,19 @@ static void choose_order(struct world *world, struct ks_event *event)
     event->open.lanes = (uint32_t)ks_prng_between(&world->prng, 1, SIM_LANES);
 }
 
+/* The first consumer of a process has no share: somebody takes the rest. Those of one process that have one agree, but
+ * for a few. */
+static void choose_share(struct world *world, uint32_t number, struct ks_event *event)
+{
+    uint32_t shares = world->swarm.shares;
+
+    if (shares == 0 || number == 0 || event->open.ordering != KS_ORDER_BY_KEY ||
+        event->open.lanes < 2 || !draw_chance(&world->prng, shares))
+        return;
+    event->open.salt = shares + draw_chance(&world->prng, 100);
+    event->open.share = KS_SHARE_ALL / event->open.lanes * (1 + shares % (event->open.lanes - 1));
+}
+
 static void open_session(struct world *world, struct process *process, uint32_t number)
 {
     struct consumer *consumer = &process->consumers[number];
@@ -97,6 +110,7 @@ static void open_session(struct world *world, struct process *process, uint32_t 
             shards[i] = (ks_shard)ks_prng_below(prng, SIM_SHARDS);
     }
     choose_order(world, &event);
+    choose_share(world, number, &event);
     /* The old connection has ended before, or hears of it by the answer. */
     if (consumer->open && draw_chance(prng, 500))
         world_wire_end(world, process, number);
@@ -146,7 +160,7 @@ void world_app_not_opened(struct world *world, struct process *process, enum ks_
 
     assert(process->opening < SIM_CONSUMERS);
     consumer = &process->consumers[process->opening];
-    consumer->refused = why == KS_NOT_OPENED_ORDERING;
+    consumer->refused = why == KS_NOT_OPENED_ORDERING || why == KS_NOT_OPENED_SHARE;
     consumer->open = consumer->open && consumer->refused;
     consumer->left_behind = consumer->left_behind && consumer->refused;
     world_app_plan(world, process, process->opening,

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stddef.h>
 
+#include "oracle_share.h"
 #include "story.h"
 #include "world.h"
 
@@ -48,6 +49,7 @@ static void redrive(struct world *world, struct process *process, struct sim_let
     event.redrive.shard =
         draw_chance(prng, 100) ? KS_SHARD_NONE : (ks_shard)ks_prng_below(prng, SIM_SHARDS);
     event.redrive.bytes = (uint32_t)draw_log(prng, 1, 20000);
+    event.redrive.hash = (uint8_t)(event.redrive.bytes * 31);
     event.redrive.attempts = (uint32_t)ks_prng_below(prng, 20);
     event.redrive.stale_s = draw_chance(prng, 700) ? UINT32_MAX : (uint32_t)draw_log(prng, 1, 20);
     *letter = (struct sim_letter){
@@ -55,6 +57,7 @@ static void redrive(struct world *world, struct process *process, struct sim_let
         .number = event.redrive.number,
         .shard = event.redrive.shard,
         .bytes = event.redrive.bytes,
+        .hash = event.redrive.hash,
         .attempts = event.redrive.attempts,
         .stale_at = event.redrive.stale_s == UINT32_MAX
                         ? INT64_MAX
@@ -336,6 +339,9 @@ static const char *what_is_wrong(const struct process *process, const struct sim
         return "though its shard is paused";
     if (!is_taken(session, letter->shard))
         return "to a session that did not name its shard";
+    if ((oracle_share_lanes(truth, letter->shard) >> letter->hash * truth->lane_count / 256 & 1) !=
+        (session->share != 0))
+        return "to the wrong side of a share";
     if (session->max_record_bytes != 0 && letter->bytes > session->max_record_bytes)
         return "that is larger than its session takes";
     if (session->in_flight >= session->max_in_flight ||

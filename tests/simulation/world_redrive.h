@@ -25,6 +25,7 @@ struct sim_letter {
     ks_number number;
     ks_shard shard; /* KS_SHARD_NONE: of none that is known. */
     uint32_t bytes;
+    uint8_t hash;      /* Of its partition key. */
     uint32_t attempts; /* Deliveries, as the app is told. */
     uint32_t tries;    /* Of these, since the order. */
     uint32_t session;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/redrive.h"
 
+#include "core/lanes.h"
 #include "core/session.h"
 
 #include "ks_test.h"
@@ -95,6 +96,40 @@ TEST(a_letter_comes_before_the_lanes_within_the_credit_and_moves_no_watermark)
     EXPECT_EQ_I64(bed.core->redrives_used, 0);
     EXPECT_EQ_I64(settle(session, 7, KS_ACK, 0), KS_SETTLE_OK);
     EXPECT_EQ_I64(settle(session, 8, KS_ACK, 0), KS_SETTLE_UNKNOWN);
+}
+
+TEST(a_letter_is_for_the_side_of_a_share_that_its_key_is_of)
+{
+    struct ks_event open = {.kind = KS_EVENT_SESSION_OPEN,
+                            .open = {.take_over = KS_SESSION_NONE,
+                                     .max_in_flight = 10,
+                                     .max_in_flight_bytes = 1 << 20,
+                                     .ack_deadline = ks_span_ms(60000),
+                                     .ordering = KS_ORDER_BY_KEY,
+                                     .lanes = 2}};
+    struct ks_event event = {.kind = KS_EVENT_REDRIVE};
+    ks_session_id canary;
+    ks_session_id rest;
+
+    bed_live(&bed);
+    bed.core->fleet.deadline = KS_NEVER;
+    bed_step(&bed, &open);
+    rest = bed_effect(&bed, KS_EFFECT_OPENED, 0)->session.session;
+    open.open.share = KS_SHARE_ALL / 2;
+    bed_step(&bed, &open);
+    canary = bed_effect(&bed, KS_EFFECT_OPENED, 0)->session.session;
+    event.redrive.bytes = 10;
+    event.redrive.shard = KS_SHARD_NONE;
+    event.redrive.stale_s = UINT32_MAX;
+    event.redrive.hash = ks_share_lanes(KS_SHARE_ALL / 2, 0, 2) == 1 ? 0 : 255;
+    bed_step(&bed, &event);
+    EXPECT_EQ_U64(pull(rest), KS_NUMBER_NONE);
+    EXPECT_EQ_U64(pull(canary), 0);
+    event.redrive.number = 1;
+    event.redrive.hash ^= 255;
+    bed_step(&bed, &event);
+    EXPECT_EQ_U64(pull(canary), KS_NUMBER_NONE);
+    EXPECT_EQ_U64(pull(rest), 1);
 }
 
 TEST(a_letter_comes_again_after_its_delay_its_deadline_and_the_end_of_its_session)
