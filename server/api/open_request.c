@@ -2,6 +2,7 @@
 #include "api/open_request.h"
 
 #include "api/records.h"
+#include "ports/share.h"
 
 /* What a session has that asks for nothing. */
 enum {
@@ -64,6 +65,51 @@ bool ks_open_request_query(struct ks_exchange *exchange, ks_pb_open_request *req
     request->ack_deadline_ms = (int64_t)deadline_ms;
     request->heartbeat_ms = (int64_t)heartbeat_ms;
     return true;
+}
+
+/* An empty share would be none, which is another group of records: a name without a value is a mistake. */
+static bool query_share(struct ks_exchange *exchange, ks_view *ret_share, ks_view *ret_salt)
+{
+    *ret_share = KS_VIEW("");
+    *ret_salt = KS_VIEW("");
+    (void)ks_request_param(&exchange->request, "salt", ret_salt);
+    if (!ks_request_param(&exchange->request, "share", ret_share) || ret_share->size > 0)
+        return true;
+    ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT, "share has no value");
+    return false;
+}
+
+bool ks_open_request_query_share(struct ks_exchange *exchange, struct ks_arena *arena,
+                                 ks_pb_open_request *request)
+{
+    ks_view share;
+    ks_view salt;
+
+    if (!query_share(exchange, &share, &salt))
+        return false;
+    request->share = ks_arena_text(arena, share);
+    request->salt = ks_arena_text(arena, salt);
+    if (request->share != NULL && request->salt != NULL)
+        return true;
+    ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
+    return false;
+}
+
+/* What else a share needs, the switchboard says. */
+static bool read_share(struct ks_exchange *exchange, ks_view share, ks_view salt,
+                       struct ks_session_request *request)
+{
+    if (share.size == 0 && salt.size > 0) {
+        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT, "salt goes with share");
+        return false;
+    }
+    request->salt = salt;
+    if (share.size == 0 || ks_ok(ks_share_parse(share, &request->share)))
+        return true;
+    ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                        "share must be a decimal above 0 and below 1 with at most 6 digits, "
+                        "like 0.05");
+    return false;
 }
 
 static bool read_ordering(struct ks_exchange *exchange, const ks_pb_open_request *message,
@@ -156,6 +202,24 @@ bool ks_open_request_read(struct ks_exchange *exchange, const ks_pb_open_request
 {
     *ret_request = (struct ks_session_request){.client_id = KS_VIEW("")};
     return read_numbers(exchange, message, ret_request, ret_heartbeat) &&
+           read_share(exchange, ks_view_text(message->share), ks_view_text(message->salt),
+                      ret_request) &&
            read_client_id(exchange, message, ret_request) &&
            read_shards(exchange, message, ids, ret_request);
+}
+
+bool ks_open_request_poll(struct ks_exchange *exchange, struct ks_session_request *request)
+{
+    ks_pb_open_request wanted;
+    ks_view ignored;
+    ks_view share;
+    ks_view salt;
+
+    kinesis_sidecar__v1__open_request__init(&wanted);
+    if (!query_ordering(exchange, &wanted) || !query_share(exchange, &share, &salt) ||
+        !read_ordering(exchange, &wanted, request) || !read_share(exchange, share, salt, request))
+        return false;
+    if (!ks_request_param(&exchange->request, "ordering", &ignored))
+        request->ordering = KS_ORDER_ANY;
+    return true;
 }

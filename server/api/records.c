@@ -499,10 +499,10 @@ static bool open_session(struct ks_exchange *exchange, const struct ks_session_r
     return ks_ok(err);
 }
 
-/* With the usual limits. */
-static bool open_named(struct ks_exchange *exchange, ks_view name, ks_session_id *ret_session)
+/* Of a session that is made by its first poll: with the usual limits. */
+static struct ks_session_request usual_request(ks_view name)
 {
-    const struct ks_session_request request = {
+    return (struct ks_session_request){
         .client_id = name,
         .pulls = true,
         .max_in_flight = KS_PULL_RECORDS_MAX,
@@ -512,21 +512,29 @@ static bool open_named(struct ks_exchange *exchange, ks_view name, ks_session_id
         .linger = ks_span_ms(KS_LINGER_MS),
         .ordering = KS_ORDER_ANY,
     };
-
-    return open_session(exchange, &request, ret_session);
 }
 
-/* The session that polls under this name; made by its first use. */
-static bool find_session(struct ks_exchange *exchange, ks_view name, ks_session_id *ret_session)
+/* The session that polls under the name of the request; made by its first use. */
+static bool find_session(struct ks_exchange *exchange, const struct ks_session_request *request,
+                         ks_session_id *ret_session)
 {
+    struct ks_switchboard *board = exchange->subscription->board;
     struct ks_session_status status;
 
-    if (!ks_switchboard_find_session(exchange->subscription->board, name, ret_session))
-        return open_named(exchange, name, ret_session);
-    if (ks_switchboard_session(exchange->subscription->board, *ret_session, &status) &&
-        !status.session.pulls) {
+    if (!ks_switchboard_find_session(board, request->client_id, ret_session) ||
+        !ks_switchboard_session(board, *ret_session, &status))
+        return open_session(exchange, request, ret_session);
+    if (!status.session.pulls) {
         ks_exchange_problem(exchange, KS_PROBLEM_FAILED_PRECONDITION,
                             "session %s is an open stream; poll under another name",
+                            status.client_id);
+        return false;
+    }
+    if (request->share != 0 && (status.session.share != request->share ||
+                                !ks_view_equal(ks_view_text(status.salt), request->salt))) {
+        ks_exchange_problem(exchange, KS_PROBLEM_ORDERING,
+                            "session %s is open with another share or salt; poll under another "
+                            "name, or close it first",
                             status.client_id);
         return false;
     }
@@ -562,15 +570,16 @@ static struct poll *poll_new(struct ks_exchange *exchange, ks_view name, ks_sess
     return poll;
 }
 
-static void pull(struct ks_exchange *exchange, ks_view name, const struct ask *ask)
+static void pull(struct ks_exchange *exchange, const struct ks_session_request *request,
+                 const struct ask *ask)
 {
     struct ks_subscription *subscription = exchange->subscription;
     ks_session_id session;
     struct poll *poll;
 
-    if (!find_session(exchange, name, &session))
+    if (!find_session(exchange, request, &session))
         return;
-    poll = poll_new(exchange, name, session);
+    poll = poll_new(exchange, request->client_id, session);
     if (poll == NULL)
         return;
     poll->ask = *ask;
@@ -593,7 +602,8 @@ void ks_serve_pull(struct ks_exchange *exchange, const ProtobufCMessage *message
 {
     const KinesisSidecar__V1__PullRequest *request =
         (const KinesisSidecar__V1__PullRequest *)message;
-    ks_view name = ks_view_text(request->session);
+    const struct ks_session_request usual = usual_request(
+        request->session[0] == '\0' ? KS_VIEW(KS_DEFAULT_SESSION) : ks_view_text(request->session));
     struct ask ask = {.wait_ms = WAIT_MS};
 
     (void)arena;
@@ -606,24 +616,28 @@ void ks_serve_pull(struct ks_exchange *exchange, const ProtobufCMessage *message
         !ks_message_number(exchange, "wait_ms", (uint64_t)request->wait_ms, 0, KS_WAIT_MS_MAX, 0,
                            &ask.wait_ms))
         return;
-    pull(exchange, name.size == 0 ? KS_VIEW(KS_DEFAULT_SESSION) : name, &ask);
+    pull(exchange, &usual, &ask);
 }
 
 void ks_handle_records(struct ks_exchange *exchange)
 {
-    ks_view name = KS_VIEW(KS_DEFAULT_SESSION);
+    struct ks_session_request request = usual_request(KS_VIEW(KS_DEFAULT_SESSION));
     struct ask ask;
 
     if (!ks_request_number(exchange, "max_records", 1, KS_PULL_RECORDS_MAX, MAX_RECORDS,
                            &ask.max_records) ||
         !ks_request_number(exchange, "max_bytes", 1, MAX_BYTES_MAX, MAX_BYTES, &ask.max_bytes) ||
         !ks_request_number(exchange, "wait_ms", 0, KS_WAIT_MS_MAX, WAIT_MS, &ask.wait_ms) ||
-        !ks_request_encoding(exchange, &ask.encoding))
+        !ks_request_encoding(exchange, &ask.encoding) || !ks_open_request_poll(exchange, &request))
         return;
-    if (ks_request_param(&exchange->request, "session", &name) && name.size == 0)
+    if (ks_request_param(&exchange->request, "session", &request.client_id) &&
+        request.client_id.size == 0)
         ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT, "session has no name");
+    else if (request.share != 0 && ks_view_equal(request.client_id, KS_VIEW(KS_DEFAULT_SESSION)))
+        /* All polls without a name use one session: it would have the share as a whole. */
+        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT, "share goes with session=NAME");
     else
-        pull(exchange, name, &ask);
+        pull(exchange, &request, &ask);
 }
 
 void ks_serve_grant(struct ks_exchange *exchange, const ProtobufCMessage *message,

@@ -382,6 +382,8 @@ static void fill_session(const struct ks_session_status *status, enum ks_idle id
     row->lanes = session->lanes;
     row->ack_deadline_ms = ks_span_to_ms(status->ack_deadline);
     row->idle_reason = ks_control_idle(idle);
+    row->share = ks_pb_text(status->share);
+    row->salt = ks_pb_text(status->salt);
 }
 
 void ks_serve_sessions(struct ks_exchange *exchange, const ProtobufCMessage *request,

@@ -67,6 +67,28 @@ TEST(what_a_poll_has_is_in_flight_until_it_is_settled)
     rig_end(&rig);
 }
 
+TEST(a_poll_makes_a_session_with_a_share_under_a_name_that_keeps_it)
+{
+    static const char poll[] = "/v1/records?wait_ms=0&ordering=key&lanes=4&share=0.25&salt=v2";
+    static char named[200];
+
+    rig_begin(&rig);
+    (void)snprintf(named, sizeof(named), "%s&session=one", poll);
+    EXPECT_CONTAINS(rig_call(&rig, "GET", poll, ""), "share goes with session=NAME");
+    EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/records?share=0.5&session=one", ""),
+                    "share goes with ordering=key");
+    EXPECT_CONTAINS(rig_call(&rig, "GET", named, ""), "HTTP/1.1 200");
+    EXPECT_CONTAINS(rig_call(&rig, "GET", named, ""), "HTTP/1.1 200");
+    EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/sessions", ""),
+                    "\"share\":\"0.25\",\"salt\":\"v2\"");
+    named[strlen(named) - strlen("v2&session=one") + 1] = '3';
+    EXPECT_CONTAINS(rig_call(&rig, "GET", named, ""), "another share or salt");
+    EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/records?wait_ms=0&session=one", ""), "HTTP/1.1 200");
+    EXPECT_CONTAINS(rig_call(&rig, "DELETE", "/v1/sessions/one", ""), "HTTP/1.1 200");
+    EXPECT_CONTAINS(rig_call(&rig, "GET", named, ""), "HTTP/1.1 200");
+    rig_end(&rig);
+}
+
 TEST(a_closed_session_answers_who_waits)
 {
     int fd;
