@@ -138,6 +138,14 @@ def what_a_share_cannot_be_is_refused_with_a_reason(folder):
     check_equal(sidecar.call("GET", poll + "&session=b").status, 200, "one with a name")
     answer = sidecar.call("GET", f"/v1/records?wait_ms=0&session=b&ordering=key&lanes={LANES}&share=0.2")
     check_equal((answer.status, "another share or salt" in answer.json["detail"]), (409, True), answer)
+    # So may a session that a call opens.
+    opened = {"clientId": "c", "ordering": "ORDERING_KEY", "lanes": LANES, "share": str(SHARE), "salt": SALT}
+    method = "/kinesis_sidecar.v1.Consumer/OpenSession"
+    check_equal(sidecar.call("POST", method, opened).status, 200, "a call")
+    answer = sidecar.call("POST", method, {**opened, "salt": "v3"})
+    check_equal((answer.status, answer.json["code"]), (409, "aborted"), answer)
+    shown = {one["client_id"]: (one["share"], one["salt"]) for one in sidecar.get("/v1/sessions")["sessions"]}
+    check_equal(shown, {name: ("0.1", "v2") for name in ("canary", "b", "c")}, "sessions")
     canary.close()
 
 
