@@ -167,6 +167,30 @@ def a_table_out_of_reach_holds_the_checkpoint_and_loses_no_letter(folder):
                20, "the checkpoint passes them")
 
 
+@test(90)
+def a_redrive_of_many_waits_for_a_table_out_of_reach_and_continues(folder):
+    make_stream(application(folder), 1)
+    proxy = FaultProxy(folder, os.environ["KS_DYNAMODB_URL"])
+    sidecar = worker(folder, "one", lease_duration_ms=60000)
+    sidecar.env["AWS_ENDPOINT_URL_DYNAMODB"] = proxy.url
+    sidecar.start()
+    put(folder, 10)
+    stream = RawStream(sidecar, "client_id=app")
+    settle(sidecar, stream.records(10), "dead_letter")
+    check_equal(sidecar.call("POST", "/v1/dead-letters/redrive?rate=2").status, 200, "the order")
+    again = stream.records(2)
+    proxy.do("cut")
+    job = wait_until(lambda: (job := sidecar.get("/v1/dead-letters/redrive")).get("problem") and job, 40, "it waits")
+    check_equal((job["state"], job["problem"]["status"]), ("running", 503), job)
+    proxy.do("heal")
+    again += stream.records(8)
+    check_equal(len({record["sequence_number"] for record in again}), 10, "each once")
+    settle(sidecar, again, "ack")
+    job = wait_until(lambda: (job := sidecar.get("/v1/dead-letters/redrive"))["state"] == "done" and job, 40, "done")
+    check_equal((job["redriven"], job["acknowledged"], job["refused_unreadable"]), (10, 10, 0), job)
+    check_equal(letters(sidecar), [], "gone")
+
+
 @test(60)
 def the_foreign_table_of_a_fleet_gets_no_letters_but_one_beside_it(folder):
     make_stream(application(folder), 1)

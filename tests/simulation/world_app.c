@@ -74,13 +74,17 @@ static void choose_order(struct world *world, struct ks_event *event)
 
 /* The first consumer of a process has no share: somebody takes the rest. Those of one process that have one agree, but
  * for a few. */
-static void choose_share(struct world *world, uint32_t number, struct ks_event *event)
+static void choose_share(struct world *world, uint32_t number, struct consumer *consumer,
+                         struct ks_event *event)
 {
     uint32_t shares = world->swarm.shares;
 
     if (shares == 0 || number == 0 || event->open.ordering != KS_ORDER_BY_KEY ||
         event->open.lanes < 2 || !draw_chance(&world->prng, shares))
         return;
+    /* In peace one with another order would keep the rest out: it does not stay. */
+    consumer->choosy |=
+        event->open.ordering != world->swarm.ordering || event->open.lanes != world->swarm.lanes;
     event->open.salt = shares + draw_chance(&world->prng, 100);
     event->open.share = KS_SHARE_ALL / event->open.lanes * (1 + shares % (event->open.lanes - 1));
 }
@@ -110,7 +114,7 @@ static void open_session(struct world *world, struct process *process, uint32_t 
             shards[i] = (ks_shard)ks_prng_below(prng, SIM_SHARDS);
     }
     choose_order(world, &event);
-    choose_share(world, number, &event);
+    choose_share(world, number, consumer, &event);
     /* The old connection has ended before, or hears of it by the answer. */
     if (consumer->open && draw_chance(prng, 500))
         world_wire_end(world, process, number);
