@@ -315,6 +315,29 @@ static void note_redelivery(const struct ks_engine *engine, const struct ks_deli
     }
 }
 
+/* Drops a record that the app does not have: it is redelivered. */
+static void drop(struct ks_engine *engine, struct ks_delivery *delivery)
+{
+    struct ks_group *group = delivery->group;
+
+    ks_lanes_remove(&engine->lanes, delivery);
+    ks_list_remove(&delivery->owner);
+    ks_delivery_release(delivery);
+    group->open--;
+    ks_engine_forget_group(engine, group);
+}
+
+/* The sidecar delivers a lane in order. A delivery that does not follow those that wait shows that
+ * it took back the same record and the later ones: they are redelivered behind it. */
+static void drop_taken_back(struct ks_engine *engine, const struct ks_delivery *delivery)
+{
+    struct ks_delivery *last;
+
+    while ((last = ks_lanes_last(delivery->lane)) != NULL &&
+           ks_delivery_compare(last, delivery) >= 0)
+        drop(engine, last);
+}
+
 bool ks_engine_arrive(struct ks_engine *engine, struct ks_delivery *delivery, int64_t now)
 {
     struct ks_group *group = group_of(engine, delivery, now);
@@ -328,6 +351,7 @@ bool ks_engine_arrive(struct ks_engine *engine, struct ks_delivery *delivery, in
     delivery->since = now;
     delivery->lane = ks_lanes_lane(&engine->lanes, group->shard, delivery);
     note_redelivery(engine, delivery);
+    drop_taken_back(engine, delivery);
     delivery->arrival = ++engine->arrivals;
     earlier = take_earlier(engine, delivery);
     if (earlier != NULL) {
@@ -337,18 +361,6 @@ bool ks_engine_arrive(struct ks_engine *engine, struct ks_delivery *delivery, in
     ks_list_append(&group->deliveries, &delivery->owner);
     ks_lanes_push(&engine->lanes, delivery);
     return true;
-}
-
-/* Drops a record that the app does not have: it is redelivered. */
-static void drop(struct ks_engine *engine, struct ks_delivery *delivery)
-{
-    struct ks_group *group = delivery->group;
-
-    ks_lanes_remove(&engine->lanes, delivery);
-    ks_list_remove(&delivery->owner);
-    ks_delivery_release(delivery);
-    group->open--;
-    ks_engine_forget_group(engine, group);
 }
 
 /* Drops the records of a group that the app does not have. `redriven`: also those that need no

@@ -42,7 +42,6 @@ enum ks_request_state {
 /* A settle request. There is one at a time. */
 struct ks_request {
     enum ks_request_state state;
-    bool is_repeated;
     struct ks_buffer body; /* A message SettleRequest. */
     size_t items;
     uint64_t barrier;       /* 0: none. */
@@ -144,7 +143,8 @@ bool ks_engine_answered(struct ks_engine *engine, const uint8_t *answer, size_t 
 /* The sidecar did not answer. The request is sent again, after `retry_after_ms` at the earliest. */
 void ks_engine_unanswered(struct ks_engine *engine, int64_t retry_after_ms, int64_t now);
 
-/* The session of all settlements has ended, or the sidecar refuses the request. */
+/* The session of all settlements has ended, or the sidecar refuses the request. Their retries hold
+ * their lanes until the next session: what waits there was taken back. */
 void ks_engine_refused(struct ks_engine *engine);
 
 /* ---- For settle.c ---- */

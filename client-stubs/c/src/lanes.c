@@ -89,6 +89,13 @@ void ks_lanes_push(struct ks_lanes *lanes, struct ks_delivery *delivery)
     list_lane(lanes, lane);
 }
 
+struct ks_delivery *ks_lanes_last(const struct ks_lane *lane)
+{
+    if (lane == NULL || ks_list_is_empty(&lane->queue))
+        return NULL;
+    return KS_LIST_ENTRY(lane->queue.previous, struct ks_delivery, queue);
+}
+
 struct ks_delivery *ks_lanes_pop(struct ks_lanes *lanes)
 {
     struct ks_link *link = ks_list_take(&lanes->free);

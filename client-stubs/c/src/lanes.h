@@ -52,6 +52,9 @@ struct ks_lane *ks_lanes_lane(const struct ks_lanes *lanes, struct ks_shard *sha
 /* Puts a delivery into its lane. */
 void ks_lanes_push(struct ks_lanes *lanes, struct ks_delivery *delivery);
 
+/* The last delivery that waits in the lane; NULL: none. */
+struct ks_delivery *ks_lanes_last(const struct ks_lane *lane);
+
 /* Takes the next delivery that may be handed out; NULL: there is none. */
 struct ks_delivery *ks_lanes_pop(struct ks_lanes *lanes);
 

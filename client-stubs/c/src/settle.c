@@ -213,7 +213,6 @@ static void build(struct ks_engine *engine, struct ks_request *request, int64_t 
                   bool everything)
 {
     ks_buffer_clear(&request->body);
-    request->is_repeated = false;
     request->items = 0;
     request->barrier = 0;
     add_outcomes(engine, request);
@@ -228,6 +227,22 @@ static void build(struct ks_engine *engine, struct ks_request *request, int64_t 
     }
 }
 
+/* Gives all retries of the request a verdict that have none. */
+static void judge_holds(struct ks_engine *engine, enum ks_verdict verdict)
+{
+    struct ks_link *link, *after;
+
+    if (engine->request.barrier == 0)
+        return;
+    KS_LIST_EACH(link, after, &engine->held)
+    {
+        struct ks_delivery *retried = KS_LIST_ENTRY(link, struct ks_delivery, held);
+        if (retried->barrier == engine->request.barrier && retried->verdict == KS_VERDICT_OPEN)
+            retried->verdict = verdict;
+    }
+    ks_engine_resolve(engine);
+}
+
 struct ks_request *ks_engine_request(struct ks_engine *engine, int64_t now, bool everything)
 {
     struct ks_request *request = &engine->request;
@@ -237,15 +252,14 @@ struct ks_request *ks_engine_request(struct ks_engine *engine, int64_t now, bool
     engine->is_woken = now < engine->retry_at; /* ks_engine_next_at() is known. */
     if (!engine->is_session_open || (now < engine->retry_at && !everything))
         return NULL;
-    if (request->state == KS_REQUEST_WAITING)
-        request->is_repeated = true;
-    else
+    if (request->state != KS_REQUEST_WAITING)
         build(engine, request, now, everything);
     if (request->items == 0)
         return NULL;
     request->state = KS_REQUEST_IN_FLIGHT;
     if (!request->body.is_full)
         return request;
+    judge_holds(engine, KS_VERDICT_REFUSED);
     ks_engine_refused(engine); /* No memory: the records are redelivered. */
     return NULL;
 }
@@ -282,22 +296,6 @@ static size_t release_settled(struct ks_request *request)
     for (; (link = ks_list_take(&request->settled)) != NULL; count++)
         ks_delivery_release(KS_LIST_ENTRY(link, struct ks_delivery, owner));
     return count;
-}
-
-/* Gives all retries of the request a verdict that have none. */
-static void judge_holds(struct ks_engine *engine, enum ks_verdict verdict)
-{
-    struct ks_link *link, *after;
-
-    if (engine->request.barrier == 0)
-        return;
-    KS_LIST_EACH(link, after, &engine->held)
-    {
-        struct ks_delivery *retried = KS_LIST_ENTRY(link, struct ks_delivery, held);
-        if (retried->barrier == engine->request.barrier && retried->verdict == KS_VERDICT_OPEN)
-            retried->verdict = verdict;
-    }
-    ks_engine_resolve(engine);
 }
 
 /* A message SettleFailure. */
@@ -354,8 +352,8 @@ static void note_failure(struct ks_engine *engine, const struct ks_field *field)
     ks_list_append(&engine->failures, &frame->owner);
 }
 
-/* Takes the failure of an item. A retry that was accepted in the first request is EXPIRED or
- * FENCED in a repeated one: the record was redelivered, or will be. */
+/* Takes the failure of an item. The record of a retry that is EXPIRED or FENCED was redelivered, or
+ * will be: that is what the retry is for. */
 static void take_failure(struct ks_engine *engine, const struct ks_field *field)
 {
     struct ks_delivery *retried;
@@ -363,7 +361,7 @@ static void take_failure(struct ks_engine *engine, const struct ks_field *field)
 
     (void)read_failure(field, &failure);
     retried = find_retry(&engine->request, &failure.ack_id);
-    if (retried != NULL && engine->request.is_repeated &&
+    if (retried != NULL &&
         (is_text(&failure.reason, "EXPIRED") || is_text(&failure.reason, "FENCED")))
         return;
     if (retried != NULL)
@@ -419,6 +417,5 @@ void ks_engine_refused(struct ks_engine *engine)
 {
     if (!end_request(engine))
         return;
-    judge_holds(engine, KS_VERDICT_REFUSED);
     engine->stale += release_settled(&engine->request);
 }

@@ -327,10 +327,44 @@ TEST(refused_retry_takes_nothing_back)
     struct ks_engine engine;
     struct ks_delivery *taken[3] = {retry_first(&engine)};
 
-    answer_refusal(&engine, "1.1", "EXPIRED");
+    answer_refusal(&engine, "1.1", "UNKNOWN");
     EXPECT_EQ(engine.failed, 1);
     for (int number = 2; number <= 3; number++)
         taken[number - 1] = pop(&engine, number);
+    finish(&engine, taken, 3);
+}
+
+/* Its ack deadline has passed: the record and the later ones are on their way again. */
+TEST(retry_that_is_expired_waits_for_the_redelivery)
+{
+    struct ks_engine engine;
+    struct ks_delivery *first = retry_first(&engine);
+
+    answer_refusal(&engine, "1.1", "EXPIRED");
+    EXPECT_EQ(engine.failed, 0);
+    EXPECT(ks_engine_pop(&engine) == NULL);
+    redeliver(&engine, 2);
+    ks_engine_barrier(&engine, 1);
+    expect_redelivery(&engine, first, 2);
+}
+
+TEST(redelivery_replaces_the_records_of_its_lane_that_wait)
+{
+    struct ks_delivery *taken[3];
+    struct ks_engine engine;
+
+    begin(&engine);
+    for (int number = 1; number <= 3; number++)
+        arrive(&engine, "b1", number, 1);
+    taken[0] = pop(&engine, 1);
+    arrive(&engine, "b2", 2, 2);
+    taken[1] = pop(&engine, 2);
+    EXPECT_EQ(taken[1]->record.attempt, 2);
+    EXPECT(ks_engine_pop(&engine) == NULL);
+    arrive(&engine, "b2", 3, 2);
+    taken[2] = pop(&engine, 3);
+    EXPECT_EQ(taken[2]->record.attempt, 2);
+    EXPECT(ks_engine_pop(&engine) == NULL);
     finish(&engine, taken, 3);
 }
 
@@ -786,6 +820,9 @@ TEST(refused_request_is_stale)
     EXPECT(ks_engine_request(&engine, now, false) != NULL);
     ks_engine_refused(&engine);
     EXPECT_EQ(engine.stale, 1);
-    taken[1] = pop(&engine, 2);
+    EXPECT(ks_engine_pop(&engine) == NULL); /* It was taken back. */
+    open_session(&engine);
+    arrive(&engine, "b2", 1, 2);
+    taken[1] = pop(&engine, 1);
     finish(&engine, taken, 2);
 }
