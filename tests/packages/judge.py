@@ -16,6 +16,10 @@ record says what its handler does: {"n":17,"do":"ack","times":0,"ms":0}. The app
 The judge demands the same of every language: each record ends with its outcome, none begins before the earlier ones of its
 scope (partition key, or shard without concurrency) have ended, no record is handled twice at the same time, records are
 repeated after disturbances alone, and the sidecar holds the same dead letters and no record in flight at the end.
+
+The way `pauses` is `run8` with fewer records and more retries, while the judge stops the app or the sidecar by SIGSTOP for
+up to 3 s, as a loaded machine does: ack deadlines pass while records, barriers and answers are in sockets and buffers. Its
+seed is another one each time, unless SEED is given. It is printed.
 """
 
 import base64
@@ -34,11 +38,12 @@ from lib import BINARY, PATIENCE, Failure, Sidecar, call, check, check_equal, ma
 
 LANGUAGES = ["python", "typescript", "go", "java", "ruby", "php", "rust", "c", "csharp"]
 # name: the app's way and its concurrency
-WAYS = {"run8": ("run", 8), "run1": ("run", 1), "each": ("each", 1), "batches": ("batches", 1)}
+WAYS = {"run8": ("run", 8), "run1": ("run", 1), "each": ("each", 1), "batches": ("batches", 1), "pauses": ("run", 8)}
 COUNT = int(os.environ.get("COUNT", "10000"))
 KEYS = 100
 SHARDS = 4
 SEED = int(os.environ.get("SEED", "1"))
+PAUSED = ["c"]            # Their packages keep the order while ack deadlines pass; the way `pauses` is among their default ones.
 SECONDS = 120
 SLOW_MS = 5000            # Beyond ACK_DEADLINE_MS, which the apps of the scenario use.
 MAX_IN_FLIGHT = 1000      # The default: so many records may be repeated after a disturbance.
@@ -61,20 +66,21 @@ class Record:
         return f"record {self.what} of {self.key} ({self.begins} begins, {self.outcome})"
 
 
-def some_records():
+def some_records(chance, count, pauses):
     """The same for every language: numbers in the order of the puts."""
-    chance = random.Random(SEED)
-    wanted = ["fail"] * (COUNT // 50) + ["dead_letter"] * (COUNT // 200) + ["drop"] * (COUNT // 200)
+    wanted = ["fail"] * (count // (10 if pauses else 50)) + ["dead_letter"] * (count // 200) + ["drop"] * (count // 200)
     wanted += ["slow"] * 3
     # A record that is taken back has another attempt when it comes again: these act at the first, before any retry.
-    first = ["ack"] * (COUNT // 4)
-    first[COUNT // 200], first[COUNT // 8] = "break", "raise"
-    wanted += ["ack"] * (COUNT - len(first) - len(wanted))
+    first = ["ack"] * (count // 4)
+    first[count // 200], first[count // 8] = "break", "raise"
+    wanted += ["ack"] * (count - len(first) - len(wanted))
     chance.shuffle(wanted)
     wanted = first + wanted
     records = []
     for number, do in enumerate(wanted):
         what = {"n": number, "do": do, "times": chance.randint(1, 2) if do == "fail" else 0, "ms": SLOW_MS if do == "slow" else 0}
+        if pauses and do != "slow":
+            what["ms"] = chance.choice((0, 0, 1, 5, 20))
         records.append(Record(number, f"key-{chance.randrange(KEYS)}", what))
     return records
 
@@ -156,7 +162,7 @@ class App:
         way, concurrency = WAYS[self.way]
         with open(self.path, "wb") as out:
             self.process = spawn([os.path.join(HERE, self.language, "run"), way, "scenario", str(concurrency)], env=self.env,
-                                 stdout=out, stderr=open(os.path.join(self.folder, f"app-{self.starts}.log"), "wb"))
+                                 stdout=out, stderr=open(os.path.join(self.folder, f"app-{self.starts}.log"), "wb"), start_new_session=True)
         self.reports = open(self.path, "rb")
         self.rest = b""
 
@@ -176,6 +182,12 @@ class App:
 
 
 def play(folder, language, way):
+    pauses = way == "pauses"
+    count = COUNT // 4 if pauses else COUNT
+    seed = random.randrange(1 << 31) if pauses and "SEED" not in os.environ else SEED
+    if pauses:
+        print(f"       SEED={seed}", flush=True)
+    chance = random.Random(seed)
     token_file, path = os.path.join(folder, "token"), os.path.join(folder, "api.sock")
     with open(token_file, "w", encoding="ascii") as file:
         os.chmod(token_file, 0o600)
@@ -188,9 +200,9 @@ def play(folder, language, way):
         check_equal(answer.status, 200, method, target, answer)
         return answer.json
 
-    records = some_records()
+    records = some_records(chance, count, pauses)
     shards = []
-    for at in range(0, COUNT, 500):
+    for at in range(0, count, 500):
         entries = [{"PartitionKey": record.key, "Data": base64.b64encode(json.dumps(record.what).encode()).decode()}
                    for record in records[at:at + 500]]
         shards += [put["ShardId"] for put in ask("POST", "/v1/local/records", {"Records": entries})["Records"]]
@@ -202,14 +214,16 @@ def play(folder, language, way):
     until = time.monotonic() + SECONDS * PATIENCE
     while not judge.is_over():
         app.hear(judge)
-        check(time.monotonic() < until, f"not over, {judge.ended} of {COUNT} ended:", dict(judge.lives),
+        check(time.monotonic() < until, f"not over, {judge.ended} of {count} ended:", dict(judge.lives),
               [record for record in records if record.outcome is None][:3])
-        if disturbances and judge.ended >= COUNT * (DISTURBANCES + 1 - len(disturbances)) // (DISTURBANCES + 1):
+        if disturbances and judge.ended >= count * (DISTURBANCES + 1 - len(disturbances)) // (DISTURBANCES + 1):
             disturbances.pop(0)()
         elif app.process.poll() is not None:  # It left its loop.
             app.end(judge, 0)
             check(judge.lives["break"] + judge.lives["raise"] + judge.lives["stopped"] >= app.starts - 1, "the app ended by itself")
             app.start()
+        elif pauses:
+            pause(chance, app, sidecar, judge)
         time.sleep(0.02)
     stop_app(app, judge, again=False)
     repeats = judge.verdict()
@@ -221,6 +235,21 @@ def play(folder, language, way):
                 [record.number for record in records if record.expected == "dead_letter"], "dead letters")
     sidecar.stop()
     print(f"       {language} by {way}: {repeats} repeated, {dict(judge.lives)}", flush=True)
+
+
+def pause(chance, app, sidecar, judge):
+    """Stops the app, with its children, or the sidecar for a while. Many pauses are about as long as the ack deadline."""
+    seconds = chance.choice((0.05, 0.2, chance.uniform(1.9, 2.2), chance.uniform(0.05, 3)))
+    if chance.random() < 0.7:
+        os.killpg(app.process.pid, signal.SIGSTOP)
+        time.sleep(seconds)
+        os.killpg(app.process.pid, signal.SIGCONT)
+    else:
+        sidecar.signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        sidecar.signal(signal.SIGCONT)
+    judge.may_repeat += MAX_IN_FLIGHT
+    time.sleep(chance.uniform(0, 0.5))
 
 
 def kill_sidecar(sidecar, judge, ask):
@@ -263,7 +292,8 @@ def add_tests(language):
         check_equal(done.returncode, 0, "the tests of the package:\n" + done.stdout.decode(errors="replace")[-6000:])
     own_tests.__name__ = f"{language}_tests_of_the_package"
     test(seconds=200)(own_tests)
-    for way in os.environ.get("WAYS", " ".join(WAYS)).split():
+    ways = [way for way in WAYS if way != "pauses" or language in PAUSED]
+    for way in os.environ.get("WAYS", " ".join(ways)).split():
         def story(folder, way=way):
             play(folder, language, way)
         story.__name__ = f"{language}_scenario_by_{way}"
