@@ -68,7 +68,7 @@ type hold struct {
 	barriers []string // Of each copy of the request.
 	answered bool
 	accepted bool
-	repeated bool   // The sidecar had accepted an earlier copy.
+	gone     bool   // The sidecar had redelivered the record, or lost its lease, before.
 	passed   bool   // The last barrier was read.
 	mark     uint64 // Number of the last delivery before the last barrier.
 	first    uint64 // Number of the last delivery before the first sign that the record failed; 0: no sign yet.
@@ -78,14 +78,14 @@ type hold struct {
 // takes back the redelivery of its own record, too.
 func (h *hold) takesBack(r *Record) bool {
 	mark := h.mark
-	if h.repeated {
+	if h.gone {
 		mark = h.first
 	}
 	return r.arrival <= mark && comparePositions(r, h.record) >= 0
 }
 
-// Notes a sign that the record failed: its redelivery, a barrier, or the loss of its lease. An accepted retry that is
-// refused when it is repeated takes back no record that follows the first sign.
+// Notes a sign that the record failed: its redelivery, a barrier, or the loss of its lease. A retry of a delivery that is
+// gone takes back no record that follows the first sign.
 func (h *hold) sign(arrival uint64) {
 	if h.first == 0 {
 		h.first = arrival
@@ -109,6 +109,7 @@ func (c *Consumer) arrive(r *Record, batchID string, now time.Time) {
 	}
 	c.arrivals++
 	r.consumer, r.batch, r.lane, r.arrival = c, c.current, c.queue.lane(r), c.arrivals
+	r.lane.dropTakenBack(r)
 	c.current.open++
 	if len(c.adoptable) > 0 {
 		if old := c.adoptable[r.position()]; old != nil {

@@ -67,15 +67,81 @@ func TestRetry_that_is_accepted_drops_the_later_records_before_the_barrier(t *te
 	}
 }
 
-func TestRetry_that_is_refused_hands_out_the_later_records(t *testing.T) {
+func TestRetry_that_is_refused_releases_its_scope(t *testing.T) {
 	s := newScript(t)
 	var handled journal
-	consumer, run, _ := startRetry(t, s, &handled, `{"failed":[{"ack_id":"b1-1","reason":"EXPIRED"}]}`)
+	consumer, run, _ := startRetry(t, s, &handled, `{"failed":[{"ack_id":"b1-1","reason":"UNKNOWN"}]}`)
 
-	eventually(t, "the last record is handled", func() bool { return handled.has("3/1") })
+	eventually(t, "the last record is handled", func() bool { return handled.has("2/2") })
 	run.end(t)
 	if consumer.Failed() != 1 {
 		t.Errorf("failed %d", consumer.Failed())
+	}
+}
+
+// The ack deadline has passed: the record and the later ones are on their way again.
+func TestRetry_that_is_expired_waits_for_the_redelivery(t *testing.T) {
+	s := newScript(t)
+	s.answer(func(body scriptedBody) (int, string) {
+		if body.Barrier != "" {
+			return 200, `{"failed":[{"ack_id":"b1-1","reason":"EXPIRED"}]}`
+		}
+		return 200, settledAnswer
+	})
+	consumer, _ := s.consumer(t)
+	var handled journal
+	run := startRun(t, consumer, func(ctx context.Context, record *Record) error {
+		handled.handler(ctx, record)
+		if string(record.Data) == "1" && record.Attempt == 1 {
+			return errors.New("fail 1")
+		}
+		return nil
+	})
+	stream := s.open(t)
+	stream.record("b1", 1, 1)
+	stream.record("b1", 2, 1)
+	eventually(t, "the retry is answered", func() bool {
+		consumer.mu.Lock()
+		defer consumer.mu.Unlock()
+		return len(consumer.holds) == 1 && consumer.holds[0].answered || handled.has("2/1")
+	})
+
+	stream.record("b2", 1, 2)
+	stream.record("b2", 2, 2)
+	stream.barrier("1")
+
+	eventually(t, "the last record is handled", func() bool { return handled.has("2/2") })
+	run.end(t)
+	if got := handled.String(); got != "1/1 1/2 2/2" || consumer.Failed() != 0 {
+		t.Errorf("handled %s, failed %d", got, consumer.Failed())
+	}
+}
+
+func TestRedelivery_replaces_the_records_of_its_scope_that_wait(t *testing.T) {
+	s := newScript(t)
+	consumer, _ := s.consumer(t)
+	var handled journal
+	release := make(chan struct{})
+	run := startRun(t, consumer, func(ctx context.Context, record *Record) error {
+		handled.handler(ctx, record)
+		<-release
+		return nil
+	})
+	stream := s.open(t)
+	for n := 1; n <= 3; n++ {
+		stream.record("b1", n, 1)
+	}
+	eventually(t, "the handler runs", func() bool { return handled.has("1/1") })
+	stream.record("b2", 2, 2)
+	stream.record("b2", 3, 2)
+	eventually(t, "the redelivery is known", func() bool { return consumer.hasArrivals(5) })
+
+	close(release)
+
+	eventually(t, "the last record is handled", func() bool { return handled.has("3/2") })
+	run.end(t)
+	if got := handled.String(); got != "1/1 2/2 3/2" {
+		t.Errorf("handled %s", got)
 	}
 }
 
@@ -100,6 +166,7 @@ func TestRetry_that_is_sent_twice_waits_for_its_last_barrier(t *testing.T) {
 	stream := s.open(t)
 	stream.record("b1", 1, 1)
 	stream.record("b1", 2, 1)
+	eventually(t, "the retry is sent", func() bool { return calls.Load() > 0 })
 	stream.barrier("1")
 	stream.record("b2", 1, 2)
 	stream.record("b2", 2, 2)

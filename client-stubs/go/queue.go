@@ -33,6 +33,16 @@ func (f *fifo[T]) pop() (item T) {
 	return item
 }
 
+func (f *fifo[T]) last() T { return f.items[len(f.items)-1] }
+
+// Takes the last item.
+func (f *fifo[T]) unpush() T {
+	item := f.last()
+	clear(f.items[len(f.items)-1:])
+	f.items = f.items[:len(f.items)-1]
+	return item
+}
+
 // Puts an item before all others.
 func (f *fifo[T]) unpop(item T) {
 	if f.first == 0 {
@@ -61,6 +71,14 @@ type lane struct {
 	busy   bool // The handler of a record runs.
 	holds  int  // Retries without a verdict.
 	listed bool // In queue.ready.
+}
+
+// Drops the records from the position of r on. The sidecar delivers a scope in order: it took them back, and redelivers
+// them after r.
+func (l *lane) dropTakenBack(r *Record) {
+	for l != nil && l.queued.len() > 0 && comparePositions(l.queued.last(), r) >= 0 {
+		giveUp(l.queued.unpush())
+	}
 }
 
 func (l *lane) isBlocked() bool { return l.busy || l.holds > 0 }

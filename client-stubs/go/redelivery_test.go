@@ -37,11 +37,11 @@ func TestRecord_whose_time_is_over_is_not_extended_by_its_redelivery(t *testing.
 	consumer.batches[0].since = consumer.batches[0].since.Add(-2 * time.Hour)
 	consumer.mu.Unlock()
 	stream.record("b2", 1, 2)
-	for n := 2; n <= 4; n++ {
+	for n := 2; n <= 5; n++ {
 		stream.record("b2", n, 1)
 	}
-	stream.record("b3", 4, 2)
-	eventually(t, "the redeliveries are known", func() bool { return consumer.hasArrivals(6) })
+	stream.record("b3", 5, 2)
+	eventually(t, "the redeliveries are known", func() bool { return consumer.hasArrivals(7) })
 	consumer.mu.Lock()
 	defer consumer.mu.Unlock()
 	consumer.batches[1].records[2].state = stateDecided

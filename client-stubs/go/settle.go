@@ -44,15 +44,15 @@ type request struct {
 	generation uint64
 	records    []*Record // With an outcome. An extension has none.
 	holds      []*hold   // Of the retries.
-	repeated   bool      // An earlier copy got no answer.
 }
 
 func (r *request) isExtension() bool { return len(r.records) == 0 }
 
-// True if the failure of a retry shows that an earlier copy was accepted: the record was or will be redelivered.
-func (r *request) wasAccepted(f failure) bool {
+// True if the failure of a retry shows that the record was or will be redelivered without it: its ack deadline has passed,
+// its lease was lost, or an earlier copy of the request was accepted.
+func (r *request) isGone(f failure) bool {
 	isRetry := func(s settlement) bool { return s.AckID == f.AckID && s.Outcome == outcomeRetry }
-	return r.repeated && (f.Reason == "EXPIRED" || f.Reason == "FENCED") && slices.ContainsFunc(r.Settlements, isRetry)
+	return (f.Reason == "EXPIRED" || f.Reason == "FENCED") && slices.ContainsFunc(r.Settlements, isRetry)
 }
 
 func (r *request) add(s settlement) { r.Settlements = append(r.Settlements, s) }
@@ -271,7 +271,6 @@ func (c *Consumer) repeat(request *request) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	request.repeated = true
 	c.setBarrier(request)
 	return true
 }
@@ -279,10 +278,10 @@ func (c *Consumer) repeat(request *request) bool {
 // A request was answered.
 func (c *Consumer) settled(request *request, answer settleAnswer) {
 	var failed []failure
-	refused, repeated := map[string]bool{}, map[string]bool{}
+	refused, gone := map[string]bool{}, map[string]bool{}
 	for _, failure := range answer.Failed {
-		if request.wasAccepted(failure) {
-			repeated[failure.AckID] = true
+		if request.isGone(failure) {
+			gone[failure.AckID] = true
 			continue
 		}
 		refused[failure.AckID] = true
@@ -293,7 +292,7 @@ func (c *Consumer) settled(request *request, answer settleAnswer) {
 	c.failed += uint64(len(failed))
 	for _, h := range request.holds {
 		id := string(h.record.ackID)
-		h.answered, h.accepted, h.repeated = true, !refused[id], repeated[id]
+		h.answered, h.accepted, h.gone = true, !refused[id], gone[id]
 	}
 	c.resolve()
 	c.mu.Unlock()
