@@ -84,14 +84,42 @@ def test_repeated_retry_of_an_unknown_record_counts_as_refused(server):
         assert consumer.failed == 1
 
 
-def test_first_retry_that_is_expired_counts_as_refused(server):
+def test_first_retry_that_is_expired_waits_for_the_redelivery(server):
+    """The ack deadline of record 1 has passed: both records are on their way again."""
+    server.says_barriers = False
     server.streams.put([SESSION, record_line(1), record_line(2)])
     server.settle_answers.append(refuse_item("a1.1", "EXPIRED"))
     with consumer_of(server) as consumer:
         records = iter(consumer)
         next(records).retry()
-        assert handed_out(records, 1) == [(2, 1)]
-        assert consumer.failed == 1
+        wait_until(lambda: server.settles and consumer._engine.pending is None, "the retry is refused")
+        redeliver(server, consumer, second(1), second(2))
+        server.say(BARRIER)
+        assert handed_out(records, 2) == [(1, 2), (2, 2)]
+        assert consumer.failed == 0
+
+
+def test_redelivery_replaces_the_records_of_its_scope_that_wait(server):
+    """An ack deadline has passed. Record 1 is the app's."""
+    server.streams.put([SESSION, record_line(1), record_line(2), record_line(3)])
+    with consumer_of(server) as consumer:
+        records = iter(consumer)
+        next(records)
+        wait_until(lambda: has_received(consumer, "b1", 3), "all are received")
+        redeliver(server, consumer, second(2), second(3))
+        assert handed_out(records, 2) == [(2, 2), (3, 2)]
+
+
+def test_retry_of_an_ended_session_holds_its_scope_until_the_next(server):
+    server.streams.put([SESSION, record_line(1), record_line(2)])
+    server.settle_answers.append((410, {"code": "session-expired"}, {}))
+    with consumer_of(server) as consumer:
+        records = iter(consumer)
+        next(records).retry()
+        wait_until(lambda: consumer.stale == 1, "the settlement is stale")
+        server.streams.put([SESSION, dict(second(1), batch_id="b2"), dict(second(2), batch_id="b2")])
+        server.say(None)
+        assert handed_out(records, 2) == [(1, 2), (2, 2)]
 
 
 def test_repeated_drop_that_is_expired_counts_as_refused(server):

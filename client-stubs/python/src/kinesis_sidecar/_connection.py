@@ -35,13 +35,11 @@ class Caller:
     def __init__(self, options: Options):
         self.options = options
         self.connection: socket.socket | None = None
-        self.repeated = False  # The last request was sent twice.
 
     def call(self, method: str, target: str, body: Any = None, seconds: float = CONNECT_SECONDS) -> dict[str, Any]:
         """Raises SidecarError, OSError or ValueError. A kept connection may have been closed while it was idle: then the
         request is sent once more. The requests of this package may all be repeated."""
         kept = self.connection is not None
-        self.repeated = False
         try:
             return self._exchange(method, target, body, seconds)
         except socket.timeout:
@@ -49,7 +47,6 @@ class Caller:
         except OSError:
             if not kept:
                 raise
-        self.repeated = True
         return self._exchange(method, target, body, seconds)
 
     def _exchange(self, method: str, target: str, body: Any, seconds: float) -> dict[str, Any]:

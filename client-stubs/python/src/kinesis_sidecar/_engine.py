@@ -6,7 +6,6 @@ they use `decided`, `extend`, `begin`, `may_begin`, `give_back`, `is_held`, `wan
 from __future__ import annotations
 
 import collections
-import itertools
 import threading
 from typing import Any, Callable, Iterable, Iterator
 
@@ -74,14 +73,13 @@ class Resolved:
 class Request:
     """The body of a settle request, and what its answer decides."""
 
-    __slots__ = ("body", "holds", "records", "members", "repeated")
+    __slots__ = ("body", "holds", "records", "members")
 
     def __init__(self) -> None:
         self.body: dict[str, Any] = {"settlements": []}
         self.holds: list[Hold] = []
         self.records: list[Record] = []  # With an outcome; none in an extension.
         self.members: set[Record] | None = None  # The same; None: nobody has asked.
-        self.repeated = False            # It was sent before, and had no answer.
 
     def add(self, item: dict[str, Any], records: Iterable[Record] = ()) -> None:
         self.body["settlements"].append(item)
@@ -98,31 +96,44 @@ class Request:
         return record in self.members
 
     def refusals(self, answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """The items that count as refused. A repeated retry counts as accepted if the sidecar redelivers its record:
-        the first copy of the request, or the ack deadline, has taken the later records of the scope back."""
+        """The items that count as refused. A retry counts as accepted if the sidecar redelivers its record: an earlier
+        copy of the request, or a missed ack deadline, has taken the later records of the scope back."""
         if not self.records:
             return
-        retries = {item["ack_id"] for item in self.body["settlements"] if self.repeated and item["outcome"] == RETRY}
+        retries = {item["ack_id"] for item in self.body["settlements"] if item["outcome"] == RETRY}
         for failure in answer.get("failed") or ():
             if failure.get("ack_id") not in retries or failure.get("reason") not in REDELIVERED:
                 yield failure
 
 
 class Earlier:
-    """The records of this session that may be unconfirmed, by identity, for their redeliveries. It has all but those of the last
-    batch, and some that are confirmed."""
+    """The records of this session that may be unconfirmed, for the redeliveries. It has all but those of the last batch, and
+    some that are confirmed."""
 
-    __slots__ = ("records", "first", "bytes")
+    __slots__ = ("records", "scopes", "scope_of", "first", "bytes")
 
-    def __init__(self, records: Iterable[Record]):
-        """The last delivery of a record counts."""
-        self.records = {record.identity: record for record in records}
+    def __init__(self, unconfirmed: Iterable[Record], groups: Iterable[Group], scope_of: Callable[[Record], Any]):
+        # By identity: the last delivery of each record.
+        self.records = {record.identity: record for record in unconfirmed}
+        # By scope: records that a redelivery may take back, in the order of their delivery.
+        self.scopes: dict[Any, list[Record]] = {}
+        self.scope_of = scope_of
+        for group in groups:
+            self.add(group)
         self.first = len(self.records)
         self.bytes = 0  # Of the records that were added later.
 
     def add(self, group: Group) -> None:
-        self.records.update((record.identity, record) for record in group.records)
-        self.bytes += group.bytes
+        for record in group.records:
+            self.records[record.identity] = record
+            if record.outcome is None:
+                self.scopes.setdefault(self.scope_of(record), []).append(record)
+
+    def taken_back_by(self, redelivery: Record) -> Iterator[Record]:
+        """Removes the records of the scope from its position on."""
+        records = self.scopes.get(self.scope_of(redelivery), [])
+        while records and records[-1].position >= redelivery.position:
+            yield records.pop()
 
 
 class Engine:
@@ -146,7 +157,7 @@ class Engine:
         self.outcomes: collections.deque[Record] = collections.deque()  # With an outcome that is not processed.
         self.extensions: collections.deque[tuple[Record, Settlement]] = collections.deque()
         self.held: dict[Any, list[Hold]] = {}  # By scope.
-        self.lock = threading.Lock()           # Of `held`.
+        self.lock = threading.Lock()           # Of `held`, and of records that begin or are taken back.
 
         self.session_open = False
         self.max_in_flight = options.max_in_flight
@@ -169,7 +180,8 @@ class Engine:
         self.adoptable: dict[tuple[Any, ...], Record] = {}
         # None: no record was redelivered for a while.
         self.earlier: Earlier | None = None
-        self.ahead: set[Record] = set()  # Begun records that wait in the place of a redelivery, too.
+        # Without an outcome, and begun or given back: they wait in the place of their redelivery, now or when it comes.
+        self.ahead: set[Record] = set()
         self.lease_lost = False  # Records of a lost lease may have no outcome yet.
         self.heads: dict[str, tuple[int, int]] = {}  # By shard: position of the first record of its last batch.
 
@@ -191,22 +203,21 @@ class Engine:
 
     def may_begin(self, record: Record) -> bool:
         """Marks the record as begun. False if it is not the app's any more: it is redelivered."""
-        if self.ahead:
+        with self.lock:
             self.ahead.discard(record)
-        if record.outcome is not None or record.begun or not record._group.current:
-            return False
-        record.begun = True
-        # The connection may have ended since. Then the engine may not have seen that the app has the record.
-        record.begun = record._group.current
-        return record.begun
+            if record.outcome is not None or record.begun or not record._group.current:
+                return False
+            record.begun = True
+            return True
 
     def give_back(self, records: Iterable[Record]) -> list[Record]:
         """The app left a loop: it may begin the records again that have no outcome. Returns those that are handed out before
-        all others. The others were redelivered, and wait in the place of their redelivery."""
-        given = [record for record in records if record.outcome is None]
-        for record in given:
-            record.begun = False
-        return [record for record in given if record not in self.ahead]
+        all others. The others wait in the place of their redelivery."""
+        with self.lock:
+            given = [record for record in records if record.outcome is None]
+            for record in given:
+                record.begun = False
+            return [record for record in given if record not in self.ahead]
 
     def is_held(self, scope: Any) -> bool:
         return scope in self.held
@@ -262,6 +273,8 @@ class Engine:
             group.count += 1
             group.open += 1
             group.bytes += size
+            if record.attempt > 1:
+                self._replace(record)
             if record.attempt > 1 or self.adoptable or self.lease_lost:
                 record = self._adopted_by(record)
             records.append(record)
@@ -297,7 +310,8 @@ class Engine:
         elif kind == "lease_lost":
             for group in self.groups:
                 if group.shard_id == event.get("shard_id") and not group.records[0].redriven:
-                    group.current = False
+                    with self.lock:
+                        group.current = False
                     self.lease_lost = True
         self.on_event(event)
         if kind == "ended" and event.get("reason") == "taken_over":
@@ -312,6 +326,7 @@ class Engine:
         self.adoptable.update((record.identity, record) for record in self._unconfirmed())
         self.heads = {}
         self.earlier = None
+        self.ahead.clear()
         self.disconnected()
         for group in set(self.groups) | set(self.acked):
             group.live = False
@@ -347,13 +362,15 @@ class Engine:
     def disconnected(self) -> None:
         """The connection of the stream has ended. The session accepts settlements until the next one begins."""
         self.group = None
-        for group in self.groups:
-            group.current = False
+        with self.lock:
+            for group in self.groups:
+                group.current = False
 
     def _adopted_by(self, redelivery: Record) -> Record:
         """The earlier delivery of the record, if the app has it, or its outcome settles this one. Else the redelivery."""
         record = self.adoptable.pop(redelivery.identity, None) or self._earlier(redelivery)
-        if record is None or (record.outcome is None and not record.begun):  # The app has given it back.
+        if record is None or (record.outcome is None and not record.begun and record not in self.ahead):
+            # The app never had it, or has given it back.
             if self.held:
                 self._confirm(redelivery)
             return redelivery
@@ -373,28 +390,53 @@ class Engine:
             self.ahead.add(record)
         return record
 
+    def _replace(self, redelivery: Record) -> None:
+        """Takes the records from this position on back that wait in the scope. The sidecar delivers a scope in order: it has
+        taken them back, and redelivers them behind this one."""
+        if self.scope_of(redelivery) is None:
+            return
+        earlier = self._known_earlier()
+        with self.lock:
+            for record in earlier.taken_back_by(redelivery):
+                self._drop(record)
+
+    def _drop(self, record: Record) -> None:
+        """Takes back a record. One that the app has stays with it until its loop is left."""
+        if record.outcome is not None:
+            return
+        if record.begun:
+            self.ahead.add(record)
+            return
+        self.ahead.discard(record)
+        record.outcome = TAKEN_BACK
+        record._group.open -= 1
+
     def _earlier(self, redelivery: Record) -> Record | None:
         """The unconfirmed delivery of the record in this session. None if its retry was sent: the retry may have caused
         the redelivery, and the app gets it."""
+        record = self._known_earlier().records.get(redelivery.identity)
+        return None if record is None or not self._is_unconfirmed(record) else record
+
+    def _known_earlier(self) -> Earlier:
         if self.earlier is None:
             self._forget_groups()
             # The app may begin further records of the batches.
-            delivered = (record for group in self.groups if group is not self.group for record in group.records)
-            self.earlier = Earlier(itertools.chain(self._unconfirmed(), delivered))
-        record = self.earlier.records.get(redelivery.identity)
-        return None if record is None or not self._is_unconfirmed(record) else record
+            groups = (group for group in self.groups if group is not self.group)
+            self.earlier = Earlier(self._unconfirmed(), groups, self.scope_of)
+        return self.earlier
 
     def _add_earlier(self, earlier: Earlier, group: Group) -> None:
         """Adds a batch that has ended. It costs less to collect all again now and then than to remove each record that is
         confirmed."""
         earlier.add(group)
+        earlier.bytes += group.bytes
         if len(earlier.records) > 2 * earlier.first + self.max_in_flight or earlier.bytes > self.max_in_flight_bytes:
             self.earlier = None
 
     def _is_unconfirmed(self, record: Record) -> bool:
         """Whether the app has the record, or its outcome may settle a redelivery."""
         if not record.processed:
-            return record.begun
+            return record.begun or record in self.ahead
         if record.outcome == RETRY:
             return False
         is_sent = self.pending is not None and self.pending.settles(record)
@@ -433,9 +475,10 @@ class Engine:
         while outcomes:
             record = outcomes.popleft()
             group = record._group
-            if record.processed:
+            if record.processed or record.outcome is TAKEN_BACK:
                 continue
             record.processed = True
+            self.ahead.discard(record)
             if not group.live:
                 self._lost(record)
                 continue
@@ -587,7 +630,6 @@ class Engine:
             if not err.is_temporary:
                 raise err
             retry_after = err.retry_after or 0.0
-        request.repeated = True
         self.retry_at = now + max(self.options.ack_interval, min(retry_after, RETRY_AFTER_MAX_SECONDS))
         return False
 
@@ -597,12 +639,9 @@ class Engine:
         self.urgent.clear()
 
     def _refused(self, request: Request) -> None:
-        """The session of the whole request has ended."""
+        """The session of the whole request has ended. The next one releases the scopes of its retries."""
         self.pending = None
         self.stale += len(request.records)
-        for hold in request.holds:
-            hold.accepted = False
-        self._resolve()
 
     def _release(self, record: Record) -> None:
         with self.lock:
@@ -626,7 +665,5 @@ class Engine:
         """Records that came before the barrier of an accepted retry are redelivered behind the retried record."""
         for group in self.groups if holds else ():
             for record in group.records:
-                if not record.begun and record.outcome is None and self.scope_of(record) == scope and \
-                        any(hold.takes_back(record) for hold in holds):
-                    record.outcome = TAKEN_BACK
-                    group.open -= 1
+                if self.scope_of(record) == scope and any(hold.takes_back(record) for hold in holds):
+                    self._drop(record)

@@ -236,7 +236,6 @@ class Consumer(Base):
                 if not self._engine.unanswered(request, err, time.monotonic()):
                     return False
             else:
-                request.repeated = request.repeated or self._caller.repeated
                 self._engine.answered(request, answer)
         return True
 

@@ -38,13 +38,11 @@ class _Caller:
     def __init__(self, options: Options):
         self.options = options
         self.streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
-        self.repeated = False  # The last request was sent twice.
 
     async def call(self, method: str, target: str, body: Any = None, seconds: float = CONNECT_SECONDS) -> dict[str, Any]:
         """Raises SidecarError, OSError or ValueError. A kept connection may have been closed while it was idle: then the
         request is sent once more. The requests of this package may all be repeated."""
         kept = self.streams is not None
-        self.repeated = False
         try:
             return await asyncio.wait_for(self._exchange(method, target, body), seconds)
         except asyncio.TimeoutError:
@@ -53,7 +51,6 @@ class _Caller:
         except OSError:
             if not kept:
                 raise
-        self.repeated = True
         return await asyncio.wait_for(self._exchange(method, target, body), seconds)
 
     async def _exchange(self, method: str, target: str, body: Any) -> dict[str, Any]:
@@ -309,7 +306,6 @@ class Consumer(Base):
                 if not self._engine.unanswered(request, err, clock()):
                     return False
             else:
-                request.repeated = request.repeated or self._caller.repeated
                 self._engine.answered(request, answer)
         return True
 
