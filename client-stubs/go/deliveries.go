@@ -378,7 +378,7 @@ func (c *Consumer) pass(barrier string) {
 func (c *Consumer) resolve() {
 	unresolved := c.holds[:0]
 	for _, h := range c.holds {
-		if !h.answered || h.accepted && !h.passed {
+		if !h.answered || !h.passed {
 			unresolved = append(unresolved, h)
 			continue
 		}

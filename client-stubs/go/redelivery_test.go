@@ -290,6 +290,11 @@ func TestRetry_that_is_repeated_and_unknown_was_refused(t *testing.T) {
 	run := startRepeatedRetry(t, "UNKNOWN")
 
 	close(run.release)
+	eventually(t, "the refusal is counted", func() bool { return run.consumer.Failed() == 1 })
+	if run.handled.has("2/1") {
+		t.Error("handled 2/1 before the barrier: the session may be one of another process")
+	}
+	run.stream.barrier("2")
 
 	eventually(t, "the later record is handled", func() bool { return run.handled.has("2/1") })
 	run.end(t)

@@ -623,8 +623,7 @@ void ks_engine_resolve(struct ks_engine *engine)
     KS_LIST_EACH(link, after, &engine->held)
     {
         struct ks_delivery *retried = KS_LIST_ENTRY(link, struct ks_delivery, held);
-        if (retried->verdict == KS_VERDICT_OPEN ||
-            (retried->verdict == KS_VERDICT_ACCEPTED && engine->barriers_seen < retried->barrier))
+        if (retried->verdict == KS_VERDICT_OPEN || engine->barriers_seen < retried->barrier)
             continue;
         if (retried->verdict == KS_VERDICT_ACCEPTED)
             take_back(engine, retried);

@@ -227,8 +227,8 @@ static void build(struct ks_engine *engine, struct ks_request *request, int64_t 
     }
 }
 
-/* Gives all retries of the request a verdict that have none. */
-static void judge_holds(struct ks_engine *engine, enum ks_verdict verdict)
+/* Gives all retries of the request a verdict that have none. `is_sent`: their barrier follows. */
+static void judge_holds(struct ks_engine *engine, enum ks_verdict verdict, bool is_sent)
 {
     struct ks_link *link, *after;
 
@@ -237,8 +237,12 @@ static void judge_holds(struct ks_engine *engine, enum ks_verdict verdict)
     KS_LIST_EACH(link, after, &engine->held)
     {
         struct ks_delivery *retried = KS_LIST_ENTRY(link, struct ks_delivery, held);
-        if (retried->barrier == engine->request.barrier && retried->verdict == KS_VERDICT_OPEN)
+        if (retried->barrier != engine->request.barrier)
+            continue;
+        if (retried->verdict == KS_VERDICT_OPEN)
             retried->verdict = verdict;
+        if (!is_sent)
+            retried->barrier = 0;
     }
     ks_engine_resolve(engine);
 }
@@ -259,7 +263,7 @@ struct ks_request *ks_engine_request(struct ks_engine *engine, int64_t now, bool
     request->state = KS_REQUEST_IN_FLIGHT;
     if (!request->body.is_full)
         return request;
-    judge_holds(engine, KS_VERDICT_REFUSED);
+    judge_holds(engine, KS_VERDICT_REFUSED, false);
     ks_engine_refused(engine); /* No memory: the records are redelivered. */
     return NULL;
 }
@@ -395,7 +399,7 @@ bool ks_engine_answered(struct ks_engine *engine, const uint8_t *answer, size_t 
     if (!end_request(engine) || ks_list_is_empty(&engine->request.settled))
         return true; /* Failures of an extension are of no interest. */
     (void)read_failures(answer, size, engine);
-    judge_holds(engine, KS_VERDICT_ACCEPTED);
+    judge_holds(engine, KS_VERDICT_ACCEPTED, true);
     (void)release_settled(&engine->request);
     return true;
 }

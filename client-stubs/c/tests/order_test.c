@@ -64,6 +64,7 @@ struct copy {
     bool is_awaited; /* The engine waits for its answer. */
     bool is_handled;
     bool is_refused; /* Its session has ended. */
+    bool is_current; /* Its session has not. */
     struct ks_buffer body;
     struct ks_buffer answer;
 };
@@ -380,9 +381,14 @@ static void settle(struct story *story, struct copy *copy, const struct ks_field
         else if (field.number == KS_SETTLEMENT_ACK_ID || field.number == KS_SETTLEMENT_BATCH_ID)
             name = field;
     read_id(&name, &id);
+    if (id.session != story->session && id.session % 2 == 0) {
+        refuse(copy, &name, "UNKNOWN"); /* The session was one of another process. */
+        return;
+    }
     copy->is_refused = id.session != story->session;
     if (copy->is_refused)
         return;
+    copy->is_current = true;
     if (id.epoch != story->epoch) {
         refuse(copy, &name, "FENCED");
         return;
@@ -416,7 +422,7 @@ static void handle_copy(struct story *story, struct copy *copy)
             settle(story, copy, &field);
         else if (field.number == KS_SETTLE_REQUEST_BARRIER)
             barrier = read_number(&field);
-    if (barrier > 0 && !copy->is_refused && story->is_connected)
+    if (barrier > 0 && copy->is_current && story->is_connected)
         write_frame(story, (struct frame){.kind = FRAME_BARRIER, .number = barrier});
 }
 
