@@ -99,6 +99,20 @@ def test_first_retry_that_is_expired_waits_for_the_redelivery(server):
         assert consumer.failed == 0
 
 
+def test_refused_retry_waits_for_its_barrier(server):
+    """The sidecar was restarted: the session is one of another process."""
+    server.says_barriers = False
+    server.streams.put([SESSION, record_line(1), record_line(2)])
+    server.settle_answers.append(refuse_item("a1.1", "UNKNOWN"))
+    with consumer_of(server) as consumer:
+        records = iter(consumer)
+        next(records).retry()
+        wait_until(lambda: consumer.failed == 1, "the retry is refused")
+        server.streams.put([SESSION, dict(record_line(1), batch_id="b2"), dict(record_line(2), batch_id="b2")])
+        server.say(None)
+        assert handed_out(records, 2) == [(1, 1), (2, 1)]
+
+
 def test_redelivery_replaces_the_records_of_its_scope_that_wait(server):
     """An ack deadline has passed. Record 1 is the app's."""
     server.streams.put([SESSION, record_line(1), record_line(2), record_line(3)])

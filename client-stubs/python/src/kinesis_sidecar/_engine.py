@@ -53,7 +53,7 @@ class Hold:
         self.accepted: bool | None = None  # None: not answered.
 
     def is_resolved(self, barriers_seen: int) -> bool:
-        return self.accepted is False or (self.accepted is True and barriers_seen >= self.barrier)
+        return self.accepted is not None and barriers_seen >= self.barrier
 
     def takes_back(self, record: Record) -> bool:
         """A record of a lost lease takes nothing back: `lease_lost` has dropped the others of its epoch."""
