@@ -117,9 +117,9 @@ export class Consumer extends Reader {
     }
 
     private onRecord(record: KinesisRecord, batchId: string): void {
-        if (!this.settler!.receive(record, batchId)) return;
         const isOrdered = this.isOrdered && !record.redriven;
-        this.inbox.push(record, isOrdered ? this.inbox.scopeOf(record.shardId, record.lane) : undefined);
+        record.scope = isOrdered ? this.inbox.scopeOf(record.shardId, record.lane) : undefined;
+        if (this.settler!.receive(record, batchId)) this.inbox.push(record, record.scope);
     }
 
     private onEvent(event: ControlEvent): void {

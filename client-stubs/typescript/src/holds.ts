@@ -50,12 +50,6 @@ export class Holds {
         this.finish();
     }
 
-    /** The sidecar refused a request as a whole, and sends no barrier. */
-    onRefusal(request: number): void {
-        for (const hold of this.holds) if (hold.request === request) hold.accepted = false;
-        this.finish();
-    }
-
     /** All records that were delivered before the sidecar took the request have arrived. */
     onBarrier(request: number): void {
         // The barrier of an earlier copy may be late.
@@ -76,7 +70,7 @@ export class Holds {
     clear(): void {
         this.barrier = 0;
         for (const hold of this.holds) hold.accepted = false;
-        this.finish();
+        this.end(this.holds);
     }
 
     private finish(): void {
@@ -91,7 +85,7 @@ export class Holds {
     }
 
     private isOver({ accepted, request }: Hold): boolean {
-        return accepted === false || (accepted === true && this.barrier >= request);
+        return accepted !== undefined && this.barrier >= request;
     }
 
     /** Drops what the retry takes back: nothing that arrived after its barrier, or with a later lease of the shard. */

@@ -4,7 +4,7 @@ import { backoffMs, type Api } from "./api.js";
 import { SidecarError } from "./errors.js";
 import type { ConsumerEvent, SessionEvent } from "./events.js";
 import { Holds } from "./holds.js";
-import type { Inbox } from "./inbox.js";
+import type { Inbox, Scope } from "./inbox.js";
 import { identityOf, isLater, type Group, type KinesisRecord, type Outcome, type Settler } from "./record.js";
 
 const SETTLE_PATH = "/v1/records/settle";
@@ -49,8 +49,6 @@ interface SettleRequest {
     /** Records that the items settle. */
     records: KinesisRecord[];
     barrier: boolean;
-    /** True if it was sent before, and had no answer. */
-    repeated: boolean;
 }
 
 /** Records that share a batch id. */
@@ -172,11 +170,21 @@ export class SessionSettler implements Settler {
         record.group = group!;
         record.barrier = this.holds.barrier;
         group!.open++;
+        if (record.scope && record.attempt > 1) this.replace(record, record.scope);
         const earlier = this.earlierOf(record);
         group!.records.push(earlier ?? record);
         if (earlier) this.redeliver(earlier, record);
         else this.holds.onDelivery(record);
         return !earlier;
+    }
+
+    /**
+     * Drops the records that wait in the scope of a redelivery, from its position on. The sidecar delivers a scope in
+     * order: it took them back, and redelivers them after this one.
+     */
+    private replace(redelivery: KinesisRecord, scope: Scope): void {
+        for (const record of this.options.inbox.recordsOf(scope))
+            if (!record.dropped && !isLater(redelivery, record)) this.drop(record);
     }
 
     /** The lease of a shard is lost: the next owner redelivers what is not settled. */
@@ -389,7 +397,7 @@ export class SessionSettler implements Settler {
     private nextRequest(): SettleRequest {
         const number = ++this.requests;
         const { generation } = this;
-        const request: SettleRequest = { number, generation, items: [], records: [], barrier: false, repeated: false };
+        const request: SettleRequest = { number, generation, items: [], records: [], barrier: false };
         for (const { record, durationMs } of this.extensions.splice(0, OTHERS_MAX))
             if (!record.outcome)
                 request.items.push({ ack_id: record.ackId, outcome: "extend", delay_ms: Math.ceil(durationMs) });
@@ -469,7 +477,6 @@ export class SessionSettler implements Settler {
                     this.stale += request.records.length;
                     break;
                 }
-                request.repeated = true;
                 await this.pause(backoffMs(failures, error));
             }
         }
@@ -497,8 +504,8 @@ export class SessionSettler implements Settler {
     private onRefusal(request: SettleRequest, error: SidecarError): void {
         if (error.status !== 409 && error.status !== 410) return this.options.fail(error);
         if (request.generation !== this.generation) return;
+        // The next session releases the scopes of its retries.
         this.stale += request.records.length;
-        this.holds.onRefusal(request.number);
     }
 
     /** Waits before a repetition. A new session and the close end the pause. */
@@ -585,12 +592,12 @@ const isUnsent = (record: KinesisRecord, group: Delivered) =>
     record.group === group && record.outcome === "ack" && !record.sent;
 
 /**
- * True if an item counts as refused. A repeated retry counts as accepted if the sidecar redelivers its record: the
- * first copy of the request, or the ack deadline, has taken the later records of the scope back.
+ * True if an item counts as refused. A retry counts as accepted if the sidecar redelivers its record: an earlier copy of
+ * the request, or a missed ack deadline, has taken the later records of the scope back.
  */
-function isRefusal({ ack_id: ackId, reason }: Failure, { items, repeated }: SettleRequest): boolean {
+function isRefusal({ ack_id: ackId, reason }: Failure, { items }: SettleRequest): boolean {
     const outcome = items.find((item) => item.ack_id === ackId)?.outcome;
-    return outcome !== "extend" && !(repeated && outcome === "retry" && REDELIVERED.includes(reason));
+    return outcome !== "extend" && !(outcome === "retry" && REDELIVERED.includes(reason));
 }
 
 /** Returns the settlement of one record. */

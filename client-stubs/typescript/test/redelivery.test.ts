@@ -199,9 +199,43 @@ for (const reason of ["EXPIRED", "FENCED"])
 test("repeated_retry_of_an_unknown_record_counts_as_refused", async () => {
     const { consumer, seen } = await retryWithoutAnswer();
     await refuseRepetition("UNKNOWN");
+    // Without a barrier the session is one of another process.
+    assert.deepEqual(seen, ["1/1", "9/1"]);
+    await deliver(barrierFrame(sidecar.settled[0]!.barrier!));
     await until("all records are handed out", () => seen.length === 4);
-    assert.deepEqual(seen.sort(), ["1/1", "2/1", "3/1", "9/1"]);
+    assert.deepEqual(seen, ["1/1", "9/1", "2/1", "3/1"]);
     assert.equal(consumer.failed, 1);
+});
+
+// The ack deadline has passed: the records are on their way again.
+test("retry_that_is_expired_waits_for_the_redelivery", async () => {
+    const { consumer, seen } = await retryWithoutAnswer({}, (_request, response) => {
+        const failed = [{ ack_id: "ack-1-1", reason: "EXPIRED", message: "" }];
+        answerJson(response, 200, { ...accepted, failed });
+    });
+    await refuseRepetition("EXPIRED");
+    await deliver(...again(1, 2, 3), barrierFrame(sidecar.settled[0]!.barrier!));
+    await until("all records are handed out", () => seen.length === 5);
+    assert.deepEqual(seen, ["1/1", "9/1", "1/2", "2/2", "3/2"]);
+    assert.equal(consumer.failed, 0);
+});
+
+// An ack deadline has passed while the app has record 1.
+test("redelivery_replaces_the_records_of_its_scope_that_wait", async () => {
+    const next = await batchesOf(consumerOf(), 1, ...frames([1, 2, 3]));
+    assert.deepEqual(namesOf(await next()), ["1/1"]);
+    await deliver(...again(2, 3));
+    assert.deepEqual(namesOf(await next()), ["2/2"]);
+    assert.deepEqual(namesOf(await next()), ["3/2"]);
+});
+
+test("retry_of_an_ended_session_holds_its_scope", async () => {
+    const { consumer, seen } = await retryWithoutAnswer({}, (_request, response) =>
+        answerJson(response, 410, problem(410)),
+    );
+    await until("the retry is stale", () => consumer.stale === 1);
+    await refuseRepetition("EXPIRED");
+    assert.deepEqual(seen, ["1/1", "9/1"]);
 });
 
 test("repeated_drop_that_is_expired_counts_as_refused", async () => {
@@ -246,6 +280,7 @@ test("redelivery_of_another_retried_record_does_not_end_the_hold", async () => {
     await deliver(...again(2), recordFrame({ n: 3, batchId: "batch-2" }));
     assert.equal(batch, undefined);
     refuse("UNKNOWN");
+    await deliver(barrierFrame(sidecar.settled.at(-1)!.barrier!));
     await until("the hold ends", () => batch !== undefined);
     assert.deepEqual(namesOf(batch!), ["2/2", "3/1"]);
 });
