@@ -43,7 +43,8 @@ COUNT = int(os.environ.get("COUNT", "10000"))
 KEYS = 100
 SHARDS = 4
 SEED = int(os.environ.get("SEED", "1"))
-PAUSED = ["c", "go", "python"]  # Their packages keep the order while ack deadlines pass; the way `pauses` is among their default ones.
+# Their packages keep the order while ack deadlines pass: `pauses` is among their default ways.
+PAUSED = ["c", "go", "python", "java", "typescript"]
 SECONDS = 120
 SLOW_MS = 5000            # Beyond ACK_DEADLINE_MS, which the apps of the scenario use.
 MAX_IN_FLIGHT = 1000      # The default: so many records may be repeated after a disturbance.
@@ -162,7 +163,8 @@ class App:
         way, concurrency = WAYS[self.way]
         with open(self.path, "wb") as out:
             self.process = spawn([os.path.join(HERE, self.language, "run"), way, "scenario", str(concurrency)], env=self.env,
-                                 stdout=out, stderr=open(os.path.join(self.folder, f"app-{self.starts}.log"), "wb"), start_new_session=True)
+                                 stdout=out, stderr=open(os.path.join(self.folder, f"app-{self.starts}.log"), "wb"),
+                                 start_new_session=True)
         self.reports = open(self.path, "rb")
         self.rest = b""
 

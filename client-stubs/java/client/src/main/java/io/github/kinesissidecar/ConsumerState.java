@@ -96,9 +96,11 @@ final class ConsumerState {
     private void add(Delivery record) {
         if (current == null || !current.id.equals(record.batchId))
             nextBatch(record);
+        lanes.assign(record);
+        if (record.attempt > 1)
+            lanes.replace(record).forEach(this::recall);
         if ((record.attempt > 1 || !unconfirmed.isEmpty()) && adopt(record))
             return;
-        lanes.assign(record);
         if (!record.lane.holds.isEmpty()) {
             lanes.confirm(record).forEach(this::recall);
             resolveHolds();
@@ -475,21 +477,28 @@ final class ConsumerState {
         });
     }
 
-    /** Notes that the session of a request has ended, or that the request gets no answer any more. */
+    /**
+     * Notes that the session of a request has ended, or that the request gets no answer any more. The next session frees
+     * the lanes of its retries.
+     */
     void expired(SettleRequest request) {
         locked(() -> {
             /* After a new session its records are among the unconfirmed ones. */
             if (request.generation() != generation)
                 return;
             stale += request.records().count();
-            confirm(request, id -> true);
+            forget(request);
         });
     }
 
-    private void confirm(SettleRequest request, Predicate<Object> refused) {
+    private void forget(SettleRequest request) {
         unanswered.remove();
         if (!unconfirmed.isEmpty())
             request.records().forEach(record -> unconfirmed.remove(record.position(), record));
+    }
+
+    private void confirm(SettleRequest request, Predicate<Object> refused) {
+        forget(request);
         for (Settlement item : request.settlements())
             if (item.hold() != null)
                 item.hold().accepted = !refused.test(item.id());

@@ -13,9 +13,9 @@ final class Hold {
         this.failed = failed;
     }
 
-    /** Returns true if the retry was refused, or if it was accepted and its barrier is there. */
+    /** Returns true if the answer and the barrier are there. */
     boolean isResolved(long barrierSeen) {
-        return accepted != null && (!accepted || barrierSeen >= barrier);
+        return accepted != null && barrierSeen >= barrier;
     }
 
     /** Returns true if the sidecar took the record back together with the failed one. */

@@ -62,6 +62,18 @@ final class Lanes {
         record.lane.queue.remove(record);
     }
 
+    /**
+     * Removes the records of the lane from the position of a redelivery on, and returns them. The sidecar delivers a
+     * lane in order: it took them back, and redelivers them after this one.
+     */
+    List<Delivery> replace(Delivery redelivery) {
+        List<Delivery> replaced = new ArrayList<>();
+        ArrayDeque<Delivery> queue = redelivery.lane.queue;
+        while (redelivery.lane.ordered && !queue.isEmpty() && !redelivery.isAfter(queue.peekLast()))
+            replaced.add(queue.pollLast());
+        return replaced;
+    }
+
     /** Takes the next record. `exclusive`: no other record of an ordered lane is taken until the lane is released. */
     Delivery take(boolean exclusive) {
         for (Lane lane; (lane = ready.poll()) != null;) {

@@ -23,7 +23,6 @@ final class SettleClient implements AutoCloseable {
     private final Options options;
     private final ByteBuffer buffer = ByteBuffer.allocate(16 << 10);
     private HttpConnection connection;
-    private boolean repeated;
 
     SettleClient(Options options) {
         this.options = options;
@@ -55,7 +54,6 @@ final class SettleClient implements AutoCloseable {
             throws InterruptedException {
         Backoff backoff = new Backoff();
         long retryAfterMs;
-        repeated = false;
         do {
             retryAfterMs = 0;
             try {
@@ -66,21 +64,15 @@ final class SettleClient implements AutoCloseable {
             } catch (IOException unanswered) {
                 // The stream reader reports a sidecar that is away.
             }
-            repeated = true;
         } while (state.awaitRepeat(generation, backoff.next(retryAfterMs)));
         return null;
-    }
-
-    /** Returns true if the last settlement was sent more than once. */
-    boolean isRepeated() {
-        return repeated;
     }
 
     void deleteSession() throws IOException {
         exchange("DELETE", options.sessionPath(), "", options.answerMs);
     }
 
-    /** A kept connection may have been closed while it was idle. Then the request is sent again: it may be repeated. */
+    /** A kept connection may have been closed while it was idle. Then the request is sent again: settling is idempotent. */
     private Answer exchange(String method, String path, String json, long timeoutMs) throws IOException {
         if (connection != null) {
             try {
@@ -90,7 +82,6 @@ final class SettleClient implements AutoCloseable {
                 throw slow;
             } catch (IOException lost) {
                 close();
-                repeated = true;
             }
         }
         try {

@@ -34,11 +34,11 @@ record SettleRequest(List<Settlement> settlements, long generation, long barrier
     }
 
     /**
-     * Returns the items that failed for good. A retry that was sent before counts as accepted if its record is
-     * redelivered: the sidecar took the first copy, or the record is redelivered for another reason.
+     * Returns the items that failed for good. A retry counts as accepted if its record is redelivered: the sidecar took
+     * an earlier copy, the ack deadline has passed, or the lease was lost.
      */
-    List<Map<String, Object>> refusals(List<Map<String, Object>> failed, boolean repeated) {
-        if (!repeated || failed.isEmpty())
+    List<Map<String, Object>> refusals(List<Map<String, Object>> failed) {
+        if (failed.isEmpty())
             return failed;
         Set<Object> retries = settlements.stream().filter(item -> item.outcome() == Outcome.RETRY)
                 .map(Settlement::id).collect(Collectors.toSet());

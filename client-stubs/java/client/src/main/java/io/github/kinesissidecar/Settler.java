@@ -38,7 +38,7 @@ final class Settler implements Runnable {
         }
         SettleClient.Answer answer = client.settle(request, state);
         if (answer != null && answer.refusal() == null) {
-            List<Map<String, Object>> refused = request.refusals(answer.failed(), client.isRepeated());
+            List<Map<String, Object>> refused = request.refusals(answer.failed());
             state.answered(request, refused.stream().map(item -> item.get("ack_id")).collect(Collectors.toSet()));
             refused.forEach(item -> options.listener.onEvent(new Event("settle_failed", item)));
             return;

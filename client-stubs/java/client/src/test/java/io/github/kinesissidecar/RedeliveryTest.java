@@ -10,6 +10,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Function;
@@ -227,9 +228,64 @@ class RedeliveryTest extends ConsumerFixture {
     @Test
     void retry_ofAnUnknownRecord_wasRefused() throws Exception {
         retryTwice("UNKNOWN");
-        answer.countDown();
-        untilHandled("1", "2");
+        untilAnswered();
+        /* Without a barrier the session is one of another process. */
+        assertEquals(List.of("1", "9"), handled);
+        barrierOfTheRetry();
+        untilHandled("1", "9", "2");
         assertEquals(1, consumer.failed());
+    }
+
+    /** The ack deadline has passed: both records are on their way again. */
+    @Test
+    void retry_thatIsExpired_waitsForTheRedelivery() throws Exception {
+        sidecar.settleAnswer = request -> request.has("retry") ? ScriptedSidecar.refused("b-1", "EXPIRED")
+                : ScriptedSidecar.OK;
+        sidecar.deliver("b", 1, 2);
+        build(sidecar.consumer());
+        run(record -> {
+            if (handled.equals(List.of("1")))
+                throw new IllegalStateException("once");
+        });
+        untilRetried(1);
+        untilAnswered();
+        redeliver("c", 1, 2);
+        barrierOfTheRetry();
+        untilHandled("1", "9", "1", "2");
+        assertNoneFailed();
+    }
+
+    /** An ack deadline has passed while a handler has record 1. */
+    @Test
+    void redelivery_replacesTheRecordsThatWait() throws Exception {
+        List<Integer> attempts = new CopyOnWriteArrayList<>();
+        sidecar.deliver("b", 1, 2, 3);
+        build(sidecar.consumer());
+        run(record -> {
+            attempts.add(record.attempt());
+            await(answer);
+        });
+        Eventually.until("a handler", () -> attempts.size() == 1);
+        redeliver("c", 2, 3);
+        untilReceived();
+        answer.countDown();
+        untilHandled("1", "2", "3");
+        assertEquals(List.of(1, 2, 2), attempts);
+    }
+
+    @Test
+    void retry_ofAnEndedSession_holdsItsLane() throws Exception {
+        sidecar.settleAnswer = request -> request.has("retry") ? ScriptedSidecar.problem(410, "session-expired", "")
+                : ScriptedSidecar.OK;
+        sidecar.deliver("b", 1, 2);
+        build(sidecar.consumer());
+        run(record -> {
+            if (handled.equals(List.of("1")))
+                throw new IllegalStateException("once");
+        });
+        Eventually.until("a stale retry", () -> consumer.stale() == 1);
+        untilAnswered();
+        assertEquals(List.of("1", "9"), handled);
     }
 
     @Test
@@ -317,9 +373,8 @@ class RedeliveryTest extends ConsumerFixture {
         assertNoneFailed();
     }
 
-    /** Only a record that the app has begun settles its redelivery. */
     @Test
-    void record_thatWaits_isHandedOutByEachDelivery() throws Exception {
+    void record_thatWaits_isHandedOutOnce() throws Exception {
         sidecar.deliver("b", 1, 2);
         build(sidecar.consumer());
         run(record -> {
@@ -331,7 +386,7 @@ class RedeliveryTest extends ConsumerFixture {
         untilReceived();
         release.countDown();
         untilSettled("ack", "ack_id", "c-2");
-        assertEquals(List.of("1", "2", "2"), handled);
+        assertEquals(List.of("1", "2"), handled);
     }
 
     @ParameterizedTest
@@ -396,7 +451,8 @@ class RedeliveryTest extends ConsumerFixture {
 
     @Test
     void retry_ofTheRedelivery_thatIsRefused_holdsNothingBack() throws Exception {
-        Iterator<Batch> batches = retryBeforeItIsSent(ScriptedSidecar.refused("c-1", "EXPIRED"));
+        Iterator<Batch> batches = retryBeforeItIsSent(ScriptedSidecar.refused("c-1", "UNKNOWN"));
+        barrierOfTheRetry();
         redeliver("d", 3, 4);
         assertEquals(List.of("3", "4"), batches.next().records().stream().map(ConsumerFixture::number).toList());
     }

@@ -408,7 +408,7 @@ class SettlingTest extends ConsumerFixture {
 
     @Test
     void retry_refused_handsTheLaterRecordsOut() throws Exception {
-        sidecar.settleAnswer = request -> request.has("retry") ? ScriptedSidecar.refused("b-1", "EXPIRED")
+        sidecar.settleAnswer = request -> request.has("retry") ? ScriptedSidecar.refused("b-1", "UNKNOWN")
                 : ScriptedSidecar.OK;
         sidecar.deliver("b", 1, 2);
         build(sidecar.consumer());
@@ -416,6 +416,8 @@ class SettlingTest extends ConsumerFixture {
             if (record.sequenceNumber().equals("1001"))
                 throw new IllegalStateException("refused");
         });
+        Eventually.until("the refusal", () -> consumer.failed() == 1);
+        sidecar.stream.barrier(sidecar.settlesWith("retry").get(0).barrier());
         untilHandled("1", "2");
         assertEquals(1, consumer.failed());
     }
