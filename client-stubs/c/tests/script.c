@@ -181,13 +181,13 @@ static const struct script_answer *next_answer(struct script_answers *answers)
     return answers->used < answers->count ? &answers->answers[answers->used++] : NULL;
 }
 
-const char *script_failure(const char *ack_id, size_t *ret_size)
+const char *script_failure(const char *ack_id, const char *reason, size_t *ret_size)
 {
     struct ks_buffer answer = {0};
     size_t begin = ks_wire_begin(&answer, KS_SETTLE_RESPONSE_FAILED);
 
     add_text(&answer, KS_SETTLE_FAILURE_ACK_ID, ack_id);
-    add_text(&answer, KS_SETTLE_FAILURE_REASON, "EXPIRED");
+    add_text(&answer, KS_SETTLE_FAILURE_REASON, reason);
     add_text(&answer, KS_SETTLE_FAILURE_MESSAGE, "too late");
     ks_wire_end(&answer, begin);
     *ret_size = answer.size;

@@ -54,7 +54,7 @@ void script_refuse(struct script *script, int status, const char *headers, const
 void script_answer(struct script *script, int status, const char *body, size_t size);
 
 /* Answers of the sidecar: refuses the item with the id; the size goes to `*ret_size`. */
-const char *script_failure(const char *ack_id, size_t *ret_size);
+const char *script_failure(const char *ack_id, const char *reason, size_t *ret_size);
 
 /* Waits until the consumer opens a stream, and begins it with a session. */
 int script_open(struct script *script);

@@ -228,7 +228,7 @@ TEST(refused_items_are_counted_and_reported)
     int stream;
     ks_consumer *consumer = open_consumer(script, (ks_consumer_options){0}, &stream);
     size_t size;
-    const char *failure = script_failure("1.1", &size);
+    const char *failure = script_failure("1.1", "EXPIRED", &size);
 
     script_answer(script, 200, failure, size);
     script_record(stream, "b1", 1, 1);
@@ -294,7 +294,7 @@ TEST(persisted_acknowledgement_waits_for_the_answer)
     int stream;
     ks_consumer *consumer = open_consumer(script, (ks_consumer_options){0}, &stream);
     size_t size;
-    const char *failure = script_failure("2.1", &size);
+    const char *failure = script_failure("2.1", "EXPIRED", &size);
     ks_record *record;
 
     script_record(stream, "b1", 1, 1);
@@ -555,7 +555,7 @@ TEST(records_behind_a_refused_retry_are_handled)
 {
     struct script *script = script_start();
     size_t size;
-    const char *failure = script_failure("1.1", &size);
+    const char *failure = script_failure("1.1", "UNKNOWN", &size);
     int stream;
     ks_consumer *consumer;
 
@@ -563,6 +563,7 @@ TEST(records_behind_a_refused_retry_are_handled)
     consumer = fail_first(script, (ks_consumer_options){0}, &stream);
     EXPECT_STR(reading_journal(), "1/1");
     script_hold_answers(script, false);
+    script_barrier(stream, 1);
     EVENTUALLY(reading_has("3/1"));
     EXPECT_EQ(reading_stop(), KS_CLIENT_OK);
     EXPECT_STR(reading_journal(), "1/1 2/1 3/1");
@@ -574,7 +575,7 @@ TEST(retry_whose_repetition_is_expired_was_accepted)
 {
     struct script *script = script_start();
     size_t size;
-    const char *failure = script_failure("1.1", &size);
+    const char *failure = script_failure("1.1", "EXPIRED", &size);
     int stream;
     ks_consumer *consumer;
 
