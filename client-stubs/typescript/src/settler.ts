@@ -112,6 +112,8 @@ export class SessionSettler implements Settler {
     private readonly unconfirmed = new Map<string, KinesisRecord>();
     /** By identity: unconfirmed records of the session, for the redeliveries in the current group, if it has any. */
     private earlier: Map<string, KinesisRecord> | undefined;
+    /** Scopes of which a redelivery in the current group has replaced all later records that wait. */
+    private readonly replaced = new Set<Scope>();
     /** True while there may be unconfirmed records of a lost lease. The next lease counts attempts from 1. */
     private leaseLost = false;
     /** By shard: the first record of its last batch in the session. */
@@ -170,7 +172,7 @@ export class SessionSettler implements Settler {
         record.group = group!;
         record.barrier = this.holds.barrier;
         group!.open++;
-        if (record.scope && record.attempt > 1) this.replace(record, record.scope);
+        if (record.scope && record.attempt > 1 && !this.replaced.has(record.scope)) this.replace(record, record.scope);
         const earlier = this.earlierOf(record);
         group!.records.push(earlier ?? record);
         if (earlier) this.redeliver(earlier, record);
@@ -183,6 +185,7 @@ export class SessionSettler implements Settler {
      * order: it took them back, and redelivers them after this one.
      */
     private replace(redelivery: KinesisRecord, scope: Scope): void {
+        this.replaced.add(scope);
         for (const record of this.options.inbox.recordsOf(scope))
             if (!record.dropped && !isLater(redelivery, record)) this.drop(record);
     }
@@ -210,6 +213,7 @@ export class SessionSettler implements Settler {
         const identity = identityOf(record);
         if (this.unconfirmed.get(identity) === record) this.unconfirmed.delete(identity);
         record.taken = false;
+        this.replaced.clear();
         const isHere = group.generation === this.generation && this.connected && !group.lost;
         if (!isHere) this.drop(record);
         return isHere;
@@ -256,6 +260,7 @@ export class SessionSettler implements Settler {
             this.forgetIfDone(before);
         }
         this.earlier = undefined;
+        this.replaced.clear();
         this.current = new Delivered(this, batchId, this.generation, performance.now());
         this.groups.add(this.current);
         if (!first.redriven) this.heads.set(first.shardId, first);
