@@ -532,6 +532,18 @@ func TestRecord_of_a_loop_that_was_left_is_handed_out_once_after_its_redelivery(
 	eventually(t, "the redelivery is acknowledged", func() bool { return s.has("b2-1", "ack") })
 }
 
+func TestRedelivery_replaces_records_of_a_loop_that_was_left(t *testing.T) {
+	s := newScript(t)
+	consumer, _ := s.consumer(t)
+	_, stream := leaveBatch(t, s, consumer, 3, 1, 2, 3)
+	expectLoop(t, consumer, "1/1")
+	stream.record("b2", 2, 2)
+	stream.record("b2", 3, 2)
+	eventually(t, "the redeliveries are known", func() bool { return consumer.hasArrivals(5) })
+
+	expectLoop(t, consumer, "1/1", "2/2", "3/2")
+}
+
 func TestRecords_that_a_retry_takes_back_from_a_loop_that_was_left_are_handed_out_behind_it(t *testing.T) {
 	s := newScript(t)
 	consumer, _ := s.consumer(t)

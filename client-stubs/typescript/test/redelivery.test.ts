@@ -83,6 +83,14 @@ test("records_of_a_loop_that_was_left_are_handed_out_once_after_their_redelivery
     await until("the redelivery is acknowledged", isSettled("ack-1-2 ack"));
 });
 
+test("redelivery_replaces_records_of_a_loop_that_was_left", async () => {
+    const consumer = consumerOf();
+    await leaveBatch(consumer, 3, ...frames([1, 2, 3]));
+    assert.deepEqual(await loop(consumer, 1), ["1/1"]);
+    await deliver(...again(2, 3));
+    assert.deepEqual(await loop(consumer, 3), ["1/1", "2/2", "3/2"]);
+});
+
 test("records_that_a_retry_takes_back_from_a_loop_that_was_left_are_handed_out_behind_it", async () => {
     const consumer = consumerOf();
     const batch = await leaveBatch(consumer, 2, ...frames([1, 2]));

@@ -102,6 +102,18 @@ class RedeliveryTest extends ConsumerFixture {
     }
 
     @Test
+    void redelivery_replacesRecordsOfALoopThatWasLeft() throws Exception {
+        sidecar.deliver("b", 1, 2, 3);
+        build(sidecar.consumer());
+        leaveBatch(3);
+        assertLoop("1");
+        redeliver("c", 2, 3, 4);
+        untilReceived();
+        assertLoop("1", "2", "3", "4");
+        untilSettled("ack", "ack_id", "c-2");
+    }
+
+    @Test
     void recordsThatARetryTakesBackFromALoopThatWasLeft_areHandedOutBehindIt() throws Exception {
         sidecar.deliver("b", 1, 2);
         build(sidecar.consumer());
