@@ -43,7 +43,7 @@ class EngineTest < TestCase
 
   def test_record_whose_time_is_over_is_not_extended_with_its_batch
     deliver("b1", [1, 1], now: 0.0)
-    deliver("b2", [1, 2], [2, 1], [3, 1], [4, 1], now: 3500.0)[2].drop
+    deliver("b2", [1, 2], [2, 1], [3, 1], [4, 1], now: 3500.0)[3].drop
     @engine.answered(@engine.request(3500.0), { "failed" => [] })
     assert_equal ["b2"], extended(3590.0)
     deliver("b3", [3, 2], now: 3590.0)
