@@ -26,8 +26,10 @@ class HoldTest < TestCase
     assert_predicate @hold, :resolved?
   end
 
-  def test_refused_retry_waits_for_nothing_and_takes_nothing_back
+  def test_refused_retry_waits_for_its_barrier_and_takes_nothing_back
     @hold.answered(false)
+    refute_predicate @hold, :resolved?
+    @hold.barrier_passed(3, [4, 2])
     assert_predicate @hold, :resolved?
     refute takes_back?(6, [1, 0])
   end

@@ -46,6 +46,15 @@ class RedeliveryTest < ScriptedTestCase
     wait_until("the repeated retry is refused") { @server.settle_answers.empty? }
   end
 
+  # @return [Enumerator] the records; the first one was retried, and the answer is there
+  def retry_first
+    records = consumer.each
+    records.next.retry
+    wait_until("the retry is sent") { @server.settles.any? }
+    deliver
+    records
+  end
+
   # --- An Enumerator is left ---
 
   def test_record_of_an_enumerator_that_was_left_is_handed_out_by_the_next_one
@@ -102,6 +111,41 @@ class RedeliveryTest < ScriptedTestCase
       refuse_repetition(reason)
       assert_equal [[1, 2], [2, 2], [3, 2]], handed_out(records, 3)
       assert_equal 0, consumer.failed
+    end
+  end
+
+  # The ack deadline of record 1 has passed: both records are redelivered.
+  def test_first_retry_that_is_expired_waits_for_the_redelivery
+    @server.says_barriers = false
+    @server.settle_answers << ScriptedServer.item_refusal("a1-1", "EXPIRED")
+    @server.stream(SESSION, record(1), record(2))
+    records = retry_first
+    deliver(second(1), second(2), BARRIER)
+    assert_equal [[1, 2], [2, 2]], handed_out(records, 2)
+    assert_equal 0, consumer.failed
+  end
+
+  # The sidecar was restarted: the session is one of another process.
+  def test_refused_retry_waits_for_its_barrier
+    @server.says_barriers = false
+    @server.settle_answers << ScriptedServer.item_refusal("a1-1", "UNKNOWN")
+    @server.stream(SESSION, record(1), record(2))
+    records = retry_first
+    wait_until("the retry is refused") { consumer.failed == 1 }
+    @server.stream(SESSION, record(1, batch: "b2"), record(2, batch: "b2"))
+    @server.say(nil)
+    assert_equal [[1, 1], [2, 1]], handed_out(records, 2)
+  end
+
+  [[409, "session-fenced"], [410, "session-expired"]].each do |status, code|
+    define_method(:"test_retry_that_is_refused_by_#{status}_holds_its_scope_until_the_next_session") do
+      @server.settle_answers << ScriptedServer.refusal(status, code: code)
+      @server.stream(SESSION, record(1), record(2))
+      records = retry_first
+      wait_until("the settlement is stale") { consumer.stale == 1 }
+      @server.stream(SESSION, second(1), second(2))
+      @server.say(nil)
+      assert_equal [[1, 2], [2, 2]], handed_out(records, 2)
     end
   end
 
@@ -172,6 +216,47 @@ class RedeliveryTest < ScriptedTestCase
     refuse_repetition("FENCED")
     deliver
     assert_equal 2, records.next.epoch
+  end
+
+  # --- A redelivery replaces the records that wait ---
+
+  # An ack deadline has passed. The app has record 1.
+  { shard: [[2, 2], [3, 2]], none: [[2, 1], [3, 1], [2, 2], [3, 2]] }.each do |ordering, wanted|
+    define_method(:"test_redelivery_with_ordering_#{ordering}_and_records_that_wait") do
+      @server.stream(SESSION, record(1), record(2), record(3))
+      records = consumer(ordering: ordering).each
+      records.next
+      deliver(second(2), second(3))
+      assert_equal wanted, handed_out(records, wanted.size)
+    end
+  end
+
+  def test_redelivery_replaces_records_of_its_lane_alone
+    @server.stream(SESSION, record(1, lane: 1), record(2, lane: 2), record(3, lane: 1), record(4, lane: 2))
+    records = consumer(ordering: :key).each
+    records.next
+    deliver(record(3, attempt: 2, batch: "b2", lane: 1))
+    assert_equal [[2, 1], [4, 1], [3, 2]], handed_out(records, 3)
+  end
+
+  def test_redelivery_of_a_record_that_the_app_has_replaces_the_later_ones
+    @server.stream(SESSION, record(1), record(2), record(3))
+    records = consumer.each
+    records.next
+    deliver(second(1))
+    deliver(second(2), second(3))
+    assert_equal [[2, 2], [3, 2]], handed_out(records, 2)
+    consumer.close
+    assert_includes @server.outcomes, %w[a1-2 ack]
+  end
+
+  def test_redelivery_replaces_a_record_of_an_enumerator_that_was_left
+    @server.stream(SESSION, record(1), record(2))
+    take(consumer, 1)
+    records = consumer.each
+    records.next
+    deliver(second(2))
+    assert_equal [[2, 2]], handed_out(records, 1)
   end
 
   # --- The app has the record that is redelivered ---

@@ -178,10 +178,12 @@ module KinesisSidecar
     # @return [Boolean] false: the record is not the app's any more, because it is redelivered
     def begin
       @ahead = false if @ahead
-      return false if @state || !@group.current
+      @group.engine.beginning.synchronize do
+        return false if @state || !@group.current
 
-      @group.kept[identity] = self
-      @state = :begun
+        @group.kept[identity] = self
+        @state = :begun
+      end
       # The connection may have ended since. Then the engine may not have seen that the app has the record.
       @group.current || (give_back && false)
     end

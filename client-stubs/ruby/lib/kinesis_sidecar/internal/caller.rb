@@ -9,13 +9,9 @@ module KinesisSidecar
   module Internal
     # Requests and their JSON answers, one at a time, over a connection that is kept.
     class Caller
-      # Whether the last request was sent twice.
-      attr_reader :repeated
-
       def initialize(options)
         @options = options
         @connection = nil
-        @repeated = false
       end
 
       # A kept connection may have been closed while it was idle: then the request is sent once more. The requests of
@@ -24,7 +20,6 @@ module KinesisSidecar
       # @raise [SidecarError] and the errors of Connection::LOST
       def call(method, target, body: nil, seconds: Connection::CONNECT_SECONDS)
         kept = !@connection.nil?
-        @repeated = false
         begin
           exchange(method, target, body, seconds)
         rescue Errno::ETIMEDOUT
@@ -32,7 +27,6 @@ module KinesisSidecar
         rescue SystemCallError, IOError
           raise unless kept
 
-          @repeated = true
           exchange(method, target, body, seconds)
         end
       end

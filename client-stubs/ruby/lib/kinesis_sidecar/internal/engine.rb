@@ -7,12 +7,14 @@ require "kinesis_sidecar/internal/holds"
 require "kinesis_sidecar/internal/line"
 require "kinesis_sidecar/internal/outbox"
 require "kinesis_sidecar/internal/resolved"
+require "kinesis_sidecar/internal/waiting"
 
 module KinesisSidecar
   module Internal
     # The state of one consumer, without I/O and without a clock: what the stream brings, and what the app may have.
     # The thread that reads calls it. Records, and the code that hands records out, run in other threads: they use
-    # `outcomes`, `kept`, `decided`, `extend_deadline`, `ack_persisted`, `held?`, `crowded?` and `scope_of` alone.
+    # `outcomes`, `kept`, `beginning`, `decided`, `extend_deadline`, `ack_persisted`, `held?`, `crowded?` and `scope_of`
+    # alone.
     class Engine
       HEARTBEATS_MISSED = 3
       HEARTBEAT_SECONDS = 10.0
@@ -22,6 +24,8 @@ module KinesisSidecar
       # By identity: the records that the app has, or whose outcome the sidecar has not confirmed. Record#begin adds
       # them: MRI sets and deletes a key atomically.
       attr_reader :kept
+      # A lock: while it is held, no record begins.
+      attr_reader :beginning
       # Whether the sidecar accepts settlements.
       attr_reader :session_open
       attr_reader :outbox, :stale, :failed
@@ -36,6 +40,8 @@ module KinesisSidecar
         @persist = persist
         @outcomes = []
         @kept = {}
+        @beginning = Mutex.new
+        @waiting = Waiting.new
         @holds = Holds.new
         @outbox = Outbox.new(options, @holds)
         @session_open = false
@@ -126,12 +132,10 @@ module KinesisSidecar
         resolve
       end
 
-      # The session of the whole request has ended.
+      # The session of the whole request has ended. The next one frees the scopes of its retries.
       def refused(request)
         done(request)
         @stale += request.records.size
-        request.holds.each { |hold| hold.answered(false) }
-        resolve
       end
 
       # The request is sent again, after `retry_after` seconds at the earliest.
@@ -144,8 +148,21 @@ module KinesisSidecar
       def take(head, lines, now)
         @group = next_group(head, now) unless @group && @group.batch_id == head["batch_id"]
         records = @group.add(lines)
+        again = records.select { |record| record.scope && Line.again?(record.line) }
+        again.each { |redelivery| @waiting.replaced_by(redelivery) { |record| drop(record) } }
         records = with_kept(records) unless @kept.empty? && @holds.none?
+        @waiting.add(records)
         @hand_out.call(records) unless records.empty?
+      end
+
+      # Takes a record back unless the app has begun it.
+      def drop(record)
+        @beginning.synchronize do
+          next if record.begun? || record.outcome
+
+          record.take_back
+          record.group.divide
+        end
       end
 
       def next_group(head, now)
@@ -181,6 +198,7 @@ module KinesisSidecar
       end
 
       def lease_lost(shard_id)
+        @waiting.lose_shard(shard_id)
         @outbox.groups.each_key do |group|
           group.current = false if group.shard_id == shard_id && !group.records.first.redriven? # These need no lease.
         end
@@ -197,6 +215,7 @@ module KinesisSidecar
         disconnected
         forget(@kept.values.select { |record| !record.group.live && settled?(record) })
         @heads.clear
+        @waiting.clear
         @kept.values.each { |record| record.group.live = false }
         @heartbeat = event["heartbeat_ms"] / 1000.0 if event["heartbeat_ms"]
         @outbox.opened(event, now)
@@ -263,6 +282,7 @@ module KinesisSidecar
         @outcomes.shift(@outcomes.size).each do |record|
           next unless record.process
 
+          @waiting.processed(record)
           record.group.live ? @outbox.add(record, now) : lost(record)
         end
       end
@@ -291,11 +311,9 @@ module KinesisSidecar
 
         @outbox.groups.each_key do |group|
           group.records.each_with_index do |record, index|
-            next if record.begun? || record.outcome || record.scope != scope
-            next unless holds.any? { |hold| hold.takes_back?(record, [group.number, index]) }
+            next if record.scope != scope
 
-            record.take_back
-            group.divide
+            drop(record) if holds.any? { |hold| hold.takes_back?(record, [group.number, index]) }
           end
         end
       end

@@ -32,7 +32,7 @@ module KinesisSidecar
       end
 
       def resolved?
-        @accepted == false || (@accepted && !@passed.nil?)
+        !@accepted.nil? && !@passed.nil?
       end
 
       # Whether the accepted retry has the record of the place redelivered. A record of a lost lease takes nothing back:

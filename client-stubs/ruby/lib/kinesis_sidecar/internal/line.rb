@@ -51,6 +51,11 @@ module KinesisSidecar
           line.include?('"redriven":true')
         end
 
+        # @return [Boolean] false: this is the first delivery in its lease epoch
+        def again?(line)
+          !line.include?('"attempt":1,')
+        end
+
         # @return [String] the bytes of the app
         def data(line)
           at = line.index(DATA)

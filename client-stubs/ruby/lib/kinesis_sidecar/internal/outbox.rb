@@ -99,7 +99,6 @@ module KinesisSidecar
 
       # The pending request is sent again, after `ack_interval` or `retry_after` seconds.
       def postpone(now, retry_after)
-        @pending.repeated = true
         @retry_at = now + [@options.ack_interval, [retry_after, RETRY_AFTER_MAX_SECONDS].min].max
       end
 

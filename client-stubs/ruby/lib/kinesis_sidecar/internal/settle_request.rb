@@ -10,14 +10,12 @@ module KinesisSidecar
 
       attr_reader :items, :holds, :records
       attr_accessor :barrier
-      attr_writer :repeated
 
       def initialize
         @items = []
         @holds = []
         @records = [] # With an outcome; none in an extension.
         @barrier = nil
-        @repeated = false # It was sent before, and had no answer.
       end
 
       def add(item, records = [])
@@ -33,13 +31,13 @@ module KinesisSidecar
         @items.empty?
       end
 
-      # A repeated retry counts as accepted if the sidecar redelivers its record: the first copy of the request, or the
-      # ack deadline, has taken the later records of the scope back.
+      # A retry counts as accepted if the sidecar redelivers its record: an earlier copy of the request, or a missed ack
+      # deadline, has taken the later records of the scope back.
       # @return [Array<Hash>] the items that count as refused
       def refusals(answer)
         return [] if @records.empty?
 
-        retries = @repeated ? @items.select { |item| item["outcome"] == :retry }.map { |item| item["ack_id"] } : []
+        retries = @items.select { |item| item["outcome"] == :retry }.map { |item| item["ack_id"] }
         answer.fetch("failed", []).reject do |failure|
           retries.include?(failure["ack_id"]) && REDELIVERED.include?(failure["reason"])
         end

@@ -190,7 +190,6 @@ module KinesisSidecar
       # @return [Float, nil] seconds until the request may be sent again; nil: the sidecar has answered
       def send_settlements(request)
         answer = @caller.call("POST", @options.settle_target, body: request.body)
-        request.repeated = true if @caller.repeated
         @engine.answered(request, answer)
         nil
       rescue *Connection::LOST
