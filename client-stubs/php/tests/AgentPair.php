@@ -13,6 +13,8 @@ use KinesisSidecar\Internal\Clock;
 use KinesisSidecar\Internal\DirectDispatcher;
 use KinesisSidecar\Internal\Options;
 use KinesisSidecar\Internal\Port;
+use KinesisSidecar\Internal\ScopeDispatcher;
+use KinesisSidecar\Internal\Scopes;
 use KinesisSidecar\Record;
 
 /**
@@ -34,15 +36,17 @@ final class AgentPair
         string $ordering = 'shard',
         float $ackInterval = 0.0,
         float $ackDeadline = 60.0,
+        bool $limited = false,
     ) {
         $url = $server->server->url;
         $limits = [1000, 1 << 24, $ackDeadline, 3600.0, $ackInterval];
         $options = new Options('test', ...[...$limits, $ordering, null, [], null, $url, null]);
-        $this->agent = new Agent($options, new DirectDispatcher(), function (string $event): void {
+        $dispatcher = $limited ? new ScopeDispatcher(new Scopes($ordering)) : new DirectDispatcher();
+        $this->agent = new Agent($options, $dispatcher, function (string $event): void {
             $this->events[] = json_decode($event, true);
         });
         $sockets = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
-        $this->agent->attach(new Port(new Channel($sockets[0]), false));
+        $this->agent->attach(new Port(new Channel($sockets[0]), $limited));
         $ignore = static fn () => null;
         $this->link = new AgentLink(null, $ignore, $ignore, 'test', new Channel($sockets[1]));
     }

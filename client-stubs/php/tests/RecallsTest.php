@@ -90,13 +90,15 @@ final class RecallsTest extends TestCase
     {
         $recalls = $this->recalls();
         $recalls->hold(Deliveries::make(8, ['lane' => 3]));
-        $released = $recalls->answered($this->answer(false));
-        $this->assertSame([[], [4, 6, 8, 9]], self::numbers($released));
+        $recalls->answered($this->answer(false));
+        $this->assertSame([[], [4, 6, 8, 9]], self::numbers($recalls->barrier('b1', 8)));
     }
 
-    public function testRefusedRetryReleasesAllWithoutABarrier(): void
+    public function testRefusedRetryReleasesAllAfterItsBarrier(): void
     {
-        $this->assertSame([[], [4, 6, 9]], self::numbers($this->recalls()->answered($this->answer(false))));
+        $recalls = $this->recalls();
+        $this->assertSame([[], []], $recalls->answered($this->answer(false)));
+        $this->assertSame([[], [4, 6, 9]], self::numbers($recalls->barrier('b1', 8)));
     }
 
     public function testScopeIsHeldUntilTheLastRetryIsResolved(): void
@@ -104,8 +106,10 @@ final class RecallsTest extends TestCase
         $recalls = $this->recalls();
         $second = Deliveries::make(4, ['lane' => 3]);
         $recalls->begin($second);
-        $this->assertSame([[], []], $recalls->answered($this->answer(false)));
-        $this->assertSame([[], [4, 6, 9]], self::numbers($recalls->answered([spl_object_id($second) => false])));
+        $recalls->sending([$second], 'b2');
+        $recalls->answered($this->answer(false) + [spl_object_id($second) => false]);
+        $this->assertSame([[], []], $recalls->barrier('b1', 8));
+        $this->assertSame([[], [4, 6, 9]], self::numbers($recalls->barrier('b2', 8)));
     }
 
     public function testOtherLanesShardsAndRedrivenRecordsAreNotHeld(): void

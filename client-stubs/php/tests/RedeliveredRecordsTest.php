@@ -115,18 +115,94 @@ final class RedeliveredRecordsTest extends TestCase
     {
         $this->retryWithoutAnAnswer();
         $this->refuseRepetition('UNKNOWN');
+        // Without a barrier the session is one of another process.
+        $this->assertSame(0, $this->pair->waiting());
+        $this->pair->receive(self::BARRIER);
         $this->assertHandedOut('2.1', '3.1');
         $this->assertSame(1, $this->failed());
     }
 
-    public function testFirstRetryThatIsExpiredCountsAsRefused(): void
+    /** The ack deadline of record 1 has passed: both records are redelivered. */
+    public function testFirstRetryThatIsExpiredWaitsForTheRedelivery(): void
     {
         $this->begin(1, 2);
         $record = $this->pair->take(1)[0];
         $this->server->refuse('ack-1', 'EXPIRED');
         $record->retry();
-        $this->assertHandedOut('2.1');
-        $this->assertSame(1, $this->failed());
+        $this->pair->untilOutcome('ack-1', 'retry');
+        $this->pair->until(fn (): bool => $this->pair->agent->outcomes->areSent());
+        $this->assertSame(0, $this->pair->waiting());
+        $this->pair->receiveBatch('second', self::redelivery(1), self::redelivery(2));
+        $this->pair->receive(self::BARRIER);
+        $this->assertHandedOut('1.2', '2.2');
+        $this->assertSame(0, $this->failed());
+    }
+
+    /** @return array<string, array{int}> */
+    public function endsOfASession(): array
+    {
+        return ['fenced' => [409], 'expired' => [410]];
+    }
+
+    /** @dataProvider endsOfASession */
+    public function testRetryOfAnEndedSessionHoldsItsScopeUntilTheNext(int $status): void
+    {
+        $this->begin(1, 2);
+        $record = $this->pair->take(1)[0];
+        $this->server->refuseSession($status);
+        $record->retry();
+        $this->pair->until(fn (): bool => $this->pair->agent->outcomes->stale === 1);
+        $this->assertSame(0, $this->pair->waiting());
+        $this->pair->receive(['type' => 'session']);
+        $this->pair->receiveBatch('second', self::redelivery(1), self::redelivery(2));
+        $this->assertHandedOut('1.2', '2.2');
+    }
+
+    /** An ack deadline has passed. The app has record 1. The process of the app has the others, too. */
+    public function testRedeliveryReplacesTheRecordsThatTheProcessHasNotBegun(): void
+    {
+        $this->begin(1, 2, 3);
+        $this->pair->take(1);
+        $this->pair->receiveBatch('second', self::redelivery(2));
+        $this->pair->flush();
+        $this->assertHandedOut('2.2');
+        $this->pair->receiveBatch('third', self::redelivery(3));
+        $this->assertHandedOut('3.2');
+    }
+
+    /** @return array<string, array{string, list<string>}> */
+    public function orderings(): array
+    {
+        return ['shard' => ['shard', ['2.2', '3.2']], 'none' => ['none', ['2.1', '3.1', '2.2', '3.2']]];
+    }
+
+    /**
+     * @param list<string> $expected
+     *
+     * @dataProvider orderings
+     */
+    public function testRedeliveryReplacesTheRecordsOfItsScopeThatAreQueued(string $ordering, array $expected): void
+    {
+        $this->server = new SteeredServer(1, 2, 3);
+        $this->pair = new AgentPair($this->server, $ordering, limited: true);
+        $record = $this->pair->take(1)[0];
+        $this->pair->receiveBatch('second', self::redelivery(2), self::redelivery(3));
+        foreach ($expected as $name) {
+            $record->ack();
+            $this->pair->flush();
+            $record = $this->pair->take(1)[0];
+            $this->assertSame($name, "$record->data.$record->attempt");
+        }
+    }
+
+    public function testRedeliveryReplacesTheRecordsThatARetryHolds(): void
+    {
+        $this->retryWithoutAnAnswer();
+        $this->pair->flush();
+        $this->pair->receiveBatch('second', self::redelivery(2));
+        $this->refuseRepetition('UNKNOWN');
+        $this->pair->receive(self::BARRIER);
+        $this->assertHandedOut('2.2');
     }
 
     public function testRepeatedDropThatIsExpiredCountsAsRefused(): void
@@ -210,8 +286,9 @@ final class RedeliveredRecordsTest extends TestCase
         $first->retry();
         $this->pair->untilOutcome('ack-1', 'retry');
         $this->pair->receiveBatch('second', self::redelivery(2), self::record(3));
-        $this->assertSame(0, $this->pair->waiting());
         $this->refuseRepetition('UNKNOWN');
+        $this->assertSame(0, $this->pair->waiting());
+        $this->pair->receive(['type' => 'barrier', 'barrier' => '2']);
         $this->assertHandedOut('2.2', '3.1');
     }
 
@@ -282,8 +359,8 @@ final class RedeliveredRecordsTest extends TestCase
         $this->pair = new AgentPair($this->server, ackInterval: 3600.0);
         $this->pair->take(1)[0]->ack();
         $this->pair->flush();
-        $this->pair->receiveBatch('second', self::redelivery(1), self::record(3));
-        $this->assertHandedOut('2.1', '3.1');
+        $this->pair->receiveBatch('second', self::redelivery(1), self::redelivery(2), self::record(3));
+        $this->assertHandedOut('2.2', '3.1');
         $this->pair->finish();
         $this->assertSame([['ack-1.2', 'ack']], $this->server->outcomes());
     }
@@ -397,6 +474,8 @@ final class RedeliveredRecordsTest extends TestCase
         $this->pair->receiveBatch('second', ...[...$redeliveries, self::record(4)]);
         $this->server->refuse('ack-1.2', 'UNKNOWN');
         $record->retry();
+        $this->pair->untilOutcome('ack-1.2', 'retry');
+        $this->pair->receive(self::BARRIER);
         $this->assertHandedOut('2.2', '3.2', '4.1');
     }
 

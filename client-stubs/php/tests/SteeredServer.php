@@ -27,6 +27,8 @@ final class SteeredServer
                 self::steer($exchange, $state);
             } elseif ($exchange->isSettle() && ($state->isSilent ?? false)) {
                 $exchange->close();
+            } elseif ($exchange->isSettle() && ($state->status ?? 200) !== 200) {
+                $exchange->answer($state->status, ['code' => 'session-ended']);
             } else {
                 $exchange->answer(200, ['failed' => $state->failed ?? []]);
                 $state->failed = [];
@@ -44,6 +46,12 @@ final class SteeredServer
     public function refuse(string $ackId, string $reason): void
     {
         $this->post(['isSilent' => false, 'failed' => [['ack_id' => $ackId, 'reason' => $reason]]]);
+    }
+
+    /** Lets the next settle requests be refused by a status: their session has ended. */
+    public function refuseSession(int $status): void
+    {
+        $this->post(['status' => $status]);
     }
 
     /** Answers settle requests again. */
@@ -79,6 +87,7 @@ final class SteeredServer
         self::write($state->stream, $order['lines'] ?? []);
         $state->isSilent = $order['isSilent'] ?? $state->isSilent ?? false;
         $state->failed = $order['failed'] ?? $state->failed ?? [];
+        $state->status = $order['status'] ?? 200;
         $exchange->answer(200, []);
         $exchange->close();
     }

@@ -25,7 +25,13 @@ final class Delivery
     /** When the first delivery that the app has arrived; null: when the batch did. */
     public ?float $since = null;
 
+    /** The sidecar took the record back: it is not handed out unless this delivery becomes its redelivery. */
+    public bool $replaced = false;
+
     private ?string $identity = null;
+
+    /** @var array{int, string, int}|null sorts like the position; null: not read */
+    private ?array $position = null;
 
     /** @param int $place number of the record in the order of arrival */
     public function __construct(
@@ -43,6 +49,7 @@ final class Delivery
         $this->batch = $redelivery->batch;
         $this->place = $redelivery->place;
         $this->open = true;
+        $this->replaced = false;
     }
 
     /** Returns what names the record in every delivery: see `Line::identity()`. */
@@ -83,11 +90,14 @@ final class Delivery
         return $deliveries;
     }
 
-    /** @return array{int, string, int} sorts like the position: numbers of the same length sort like text */
+    /** @return array{int, string, int} numbers of the same length sort like text */
     private function position(): array
     {
-        $number = Line::raw($this->line, 'sequence_number');
+        if ($this->position === null) {
+            $number = Line::raw($this->line, 'sequence_number');
+            $this->position = [strlen($number), "n$number", (int) Line::raw($this->line, 'sub_sequence_number')];
+        }
 
-        return [strlen($number), "n$number", (int) Line::raw($this->line, 'sub_sequence_number')];
+        return $this->position;
     }
 }

@@ -52,7 +52,7 @@ final class DirectDispatcher implements Dispatcher
     {
     }
 
-    public function withdraw(\Closure $isWanted): array
+    public function withdraw(\Closure $isWanted, ?array $scopes = null): array
     {
         $withdrawn = array_values(array_filter($this->queue, $isWanted));
         $this->queue = array_values(array_filter($this->queue, static fn ($delivery) => !$isWanted($delivery)));

@@ -37,10 +37,11 @@ interface Dispatcher
      * Removes and returns queued deliveries.
      *
      * @param \Closure(Delivery): bool $isWanted
+     * @param list<string>|null        $scopes   scopes of all that are wanted; null: any
      *
      * @return list<Delivery>
      */
-    public function withdraw(\Closure $isWanted): array;
+    public function withdraw(\Closure $isWanted, ?array $scopes = null): array;
 
     /** Sends what the processes take. */
     public function pump(): void;

@@ -22,6 +22,7 @@ final class Outcomes
 
     private readonly WaitingAcks $waitingAcks;
     private readonly Settler $settler;
+    private readonly Scopes $scopes;
     private readonly Recalls $recalls;
     private readonly Redeliveries $redeliveries;
     private readonly Verdict $acknowledged;
@@ -58,7 +59,8 @@ final class Outcomes
         private readonly \Closure $recall,
     ) {
         $this->waitingAcks = new WaitingAcks($options->ackInterval);
-        $this->recalls = new Recalls(new Scopes($options->ordering ?? 'shard'));
+        $this->scopes = new Scopes($options->ordering ?? 'shard');
+        $this->recalls = new Recalls($this->scopes);
         $this->settler = new Settler($endpoint, $options->settlePath(), $this->recalls);
         $this->redeliveries = new Redeliveries();
         $this->acknowledged = new Verdict(Outcome::Ack);
@@ -146,6 +148,7 @@ final class Outcomes
         if ($lines === [] || $this->sendRun($lines)) {
             return;
         }
+        $this->replace($lines);
         $earlier = null;
         $arrived = [];
         foreach ($lines as $line) {
@@ -168,6 +171,51 @@ final class Outcomes
             $arrived[] = $delivery;
         }
         $this->handOut($arrived);
+    }
+
+    /**
+     * Drops records that no handler has begun, from the position of a redelivery on. The sidecar delivers a scope in
+     * order: it took them back, and redelivers them after this one.
+     *
+     * @param list<string> $lines of the batch that arrives
+     */
+    private function replace(array $lines): void
+    {
+        $first = $this->firstRedeliveries($lines);
+        if ($first === []) {
+            return;
+        }
+        $isReplaced = function (Delivery $delivery) use ($first): bool {
+            $redelivery = $first[$this->scopes->of($delivery)] ?? null;
+
+            return $redelivery !== null && !$redelivery->isAfter($delivery);
+        };
+        array_map($this->drop(...), $this->dispatcher->withdraw($isReplaced, array_keys($first)));
+        array_map($this->drop(...), $this->recalls->withdraw($isReplaced, array_keys($first)));
+        $atApp = array_filter(($this->atApp)(), $isReplaced);
+        foreach ($atApp as $delivery) {
+            $delivery->replaced = true;
+        }
+        $atApp === [] || ($this->recall)();
+    }
+
+    /**
+     * @param list<string> $lines
+     *
+     * @return array<string, Delivery> first ones by scope, without those that have no order
+     */
+    private function firstRedeliveries(array $lines): array
+    {
+        $first = [];
+        foreach ($lines as $at => $line) {
+            if (!Line::isFirst($line)) {
+                $redelivery = new Delivery($line, $this->batch, $this->places + $at);
+                $first[$this->scopes->of($redelivery)] ??= $redelivery;
+            }
+        }
+        unset($first[Scopes::NONE]);
+
+        return $first;
     }
 
     /** @return array<string, Delivery> that the app has, or whose outcomes have no answer, by identity */
@@ -267,7 +315,7 @@ final class Outcomes
     {
         $kept = [];
         foreach ($deliveries as $delivery) {
-            if (!$delivery->batch->current) {
+            if (!$delivery->batch->current || $delivery->replaced) {
                 $this->drop($delivery);
             } elseif (!$this->recalls->hold($delivery)) {
                 $kept[] = $delivery;
@@ -452,12 +500,12 @@ final class Outcomes
         $accepted = [];
         foreach ($result->items as $item) {
             if ($result->stale) {
+                // The next session ends the holds of its retries.
                 $this->stale += $item->count();
+            } elseif ($item->retried !== null) {
+                $accepted[spl_object_id($item->retried)] = !isset($failed[$item->id]);
             }
             $item->release();
-            if ($item->retried !== null) {
-                $accepted[spl_object_id($item->retried)] = !$result->stale && !isset($failed[$item->id]);
-            }
         }
         $this->release(...$this->recalls->answered($accepted));
     }

@@ -7,8 +7,8 @@ declare(strict_types=1);
 namespace KinesisSidecar\Internal;
 
 /**
- * Scopes with a retry whose effect is not known. Their records are held until the sidecar has refused the retry, or has
- * accepted it and the barrier of its request has passed. The redelivery of the retried record replaces both.
+ * Scopes with a retry whose effect is not known. Their records are held until the sidecar has answered the retry, and
+ * the barrier of its request has passed. The redelivery of the retried record replaces both.
  *
  * @internal
  */
@@ -86,6 +86,27 @@ final class Recalls
     }
 
     /**
+     * Removes and returns held records.
+     *
+     * @param \Closure(Delivery): bool $isWanted
+     * @param list<string>             $scopes   scopes of all that are wanted
+     *
+     * @return list<Delivery>
+     */
+    public function withdraw(\Closure $isWanted, array $scopes): array
+    {
+        $withdrawn = [];
+        foreach (array_intersect($scopes, array_keys($this->scopes)) as $scope) {
+            $held = $this->scopes[$scope]['held'];
+            $wanted = array_filter($held, $isWanted);
+            array_push($withdrawn, ...$wanted);
+            $this->scopes[$scope]['held'] = array_values(array_diff_key($held, $wanted));
+        }
+
+        return $withdrawn;
+    }
+
+    /**
      * Notes that the stream had a barrier before the record of the place `$before`.
      *
      * @return array{list<Delivery>, list<Delivery>} records to drop, and records to hand out
@@ -155,7 +176,7 @@ final class Recalls
     {
         $dropped = $released = [];
         foreach ($this->retries as $id => $retry) {
-            if ($retry['accepted'] === null || ($retry['accepted'] && !$retry['passed'])) {
+            if ($retry['accepted'] === null || !$retry['passed']) {
                 continue;
             }
             unset($this->retries[$id]);

@@ -76,12 +76,12 @@ final class ScopeDispatcher implements Dispatcher
         }
     }
 
-    public function withdraw(\Closure $isWanted): array
+    public function withdraw(\Closure $isWanted, ?array $scopes = null): array
     {
         $withdrawn = [];
-        foreach ($this->queues as $scope => $queue) {
+        foreach ($scopes ?? array_keys($this->queues) as $scope) {
             $kept = [];
-            foreach ($queue as $delivery) {
+            foreach ($this->queues[$scope] ?? [] as $delivery) {
                 if ($isWanted($delivery)) {
                     $withdrawn[] = $delivery;
                 } else {

@@ -39,9 +39,6 @@ final class Settler
     /** @var list<Settlement> items of the request that has no answer */
     private array $sent = [];
 
-    /** How many times this request was sent. */
-    private int $copies = 0;
-
     private bool $sentExtensions = false;
     private string $body = '';
     private int $barriers = 0;
@@ -173,14 +170,12 @@ final class Settler
         }
         $this->connection ??= new HttpConnection($this->endpoint);
         $this->connection->send('POST', $this->path, $this->body);
-        $this->copies++;
         $this->deadline = $now + self::ANSWER_SECONDS;
     }
 
     /** Makes the next request, outcomes before extensions. */
     private function prepare(): bool
     {
-        $this->copies = 0;
         $this->sentExtensions = $this->queue === [];
         $this->sent = $this->sentExtensions ? $this->cut($this->extensions) : $this->cut($this->queue);
         if ($this->sent === []) {
@@ -263,14 +258,14 @@ final class Settler
     }
 
     /**
-     * Tells whether a failed item counts as refused. A retry that was sent again does not if the sidecar redelivers its
-     * record: the first copy, or the ack deadline, has taken the later records of the scope back.
+     * Tells whether a failed item counts as refused. A retry does not if the sidecar redelivers its record: an earlier
+     * copy, or a missed ack deadline, has taken the later records of the scope back.
      *
      * @param array<string, mixed> $failure
      */
     private function isRefusal(array $failure): bool
     {
-        if ($this->copies === 1 || !in_array($failure['reason'] ?? '', self::REDELIVERED, true)) {
+        if (!in_array($failure['reason'] ?? '', self::REDELIVERED, true)) {
             return true;
         }
         $isRetry = static fn ($item) => $item->retried !== null && $item->id === $failure['ack_id'];
