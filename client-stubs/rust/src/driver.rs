@@ -174,7 +174,7 @@ async fn send(shared: &Shared, caller: &mut Caller, number: u64, body: &[u8]) ->
     let retry_after = match caller.call(options, "POST", &options.settle_target(), Some(body), ANSWER_MAX).await {
         Ok(content) => match serde_json::from_slice::<Answer>(&content) {
             Ok(answer) => {
-                let events = shared.engine().answered(number, answer, caller.has_repeated);
+                let events = shared.engine().answered(number, answer);
                 for event in events {
                     options.tell(event);
                 }

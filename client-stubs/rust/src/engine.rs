@@ -95,7 +95,7 @@ struct Hold {
 
 impl Hold {
     fn is_resolved(&self, barriers_seen: u64) -> bool {
-        self.accepted == Some(false) || (self.accepted == Some(true) && barriers_seen >= self.barrier)
+        self.accepted.is_some() && barriers_seen >= self.barrier
     }
 }
 
@@ -285,24 +285,43 @@ impl Engine {
         let group = self.group_of(&records, now);
         let shard = self.shard_of(&records.shard_id);
         let block = Arc::new(Block { records, shard, group, barriers: self.barriers_seen, ordering: self.ordering });
+        let is_again = block.records.entries.iter().any(|entry| entry.attempt > 1);
+        if is_again {
+            self.replace(&block);
+        }
         if let Some(group) = self.groups.get_mut(&group) {
             group.count += block.len();
             group.open += block.len();
             group.blocks.push(block.clone());
         }
-        self.keep_begun(&block);
+        if is_again || self.lost_shards.contains(&shard) {
+            self.keep_begun(&block);
+        }
         if !self.unconfirmed.is_empty() {
             block.deliveries().for_each(|record| self.adopt(&record));
         }
         self.send(Item::Records(block));
     }
 
+    /// Drops records that the app has not begun, from the position of a redelivery on. The sidecar delivers a scope in
+    /// order: it took them back, and redelivers them after this one.
+    fn replace(&mut self, block: &Arc<Block>) {
+        let mut first: HashMap<Scope, Delivery> = HashMap::new();
+        for record in block.deliveries().filter(|record| record.entry().attempt > 1) {
+            if let Some(scope) = record.scope() {
+                first.entry(scope).or_insert(record);
+            }
+        }
+        let is_replaced = |record: &Delivery| {
+            let redelivery = || first.get(&record.scope()?);
+            record.is(State::Waiting) && redelivery().is_some_and(|again| record.position() >= again.position())
+        };
+        let groups = self.groups.values_mut().filter(|group| group.shard == block.shard);
+        groups.for_each(|group| group.take_back(is_replaced));
+    }
+
     /// Keeps the records that the app has and that the block redelivers in the same session.
     fn keep_begun(&mut self, block: &Arc<Block>) {
-        let is_again = block.records.entries.iter().any(|entry| entry.attempt > 1);
-        if !is_again && !self.lost_shards.contains(&block.shard) {
-            return;
-        }
         let groups = self.groups.values().filter(|group| group.shard == block.shard);
         let begun = groups.flat_map(Group::deliveries).filter(|record| record.is(State::Begun));
         let begun: HashMap<Identity, Delivery> = begun.map(|record| (record.identity(), record)).collect();
@@ -475,9 +494,8 @@ impl Engine {
         if self.pending.is_some() && !everything && self.retry_at.is_some_and(|at| now < at) {
             return None;
         }
-        match &mut self.pending {
-            Some(request) => request.is_repeated = true,
-            None => self.pending = self.next_request(now, everything),
+        if self.pending.is_none() {
+            self.pending = self.next_request(now, everything);
         }
         self.pending.as_ref().map(|request| (request.number, request.body.clone()))
     }
@@ -605,16 +623,14 @@ impl Engine {
 
     // --- Answers ---
 
-    /// The sidecar has judged each settlement, of a second copy if `is_repeated`. Returns the events for the app.
-    pub(crate) fn answered(&mut self, number: u64, mut answer: Answer, is_repeated: bool) -> Vec<Event> {
+    /// The sidecar has judged each settlement. Returns the events for the app.
+    pub(crate) fn answered(&mut self, number: u64, mut answer: Answer) -> Vec<Event> {
         let Some(request) = self.take_pending(number) else { return Vec::new() };
         if request.settled.is_empty() && request.acked.is_empty() {
             return Vec::new(); // Failures of an extension are of no interest.
         }
-        if is_repeated || request.is_repeated {
-            // An earlier copy of the retry was accepted, or the ack deadline or the lease had ended.
-            answer.failed.retain(|failure| !(failure.is_late() && request.retries(&failure.ack_id)));
-        }
+        // An earlier copy of the retry was accepted, or the ack deadline or the lease had ended.
+        answer.failed.retain(|failure| !(failure.is_late() && request.retries(&failure.ack_id)));
         let refused: HashSet<&str> = answer.failed.iter().map(|failure| failure.ack_id.as_str()).collect();
         self.judge_holds(request.barrier, |record| !refused.contains(record.ack_id()));
         self.failed += answer.failed.len() as u64;
@@ -622,12 +638,10 @@ impl Engine {
         failures.map(|Failure { ack_id, reason, message }| Event::SettleFailed { ack_id, reason, message }).collect()
     }
 
-    /// The session of the whole request has ended.
+    /// The session of the whole request has ended. The next one frees the scopes of its retries.
     pub(crate) fn refused(&mut self, number: u64) {
         let Some(request) = self.take_pending(number) else { return };
-        let barrier = request.barrier;
         self.stale += request.settlements().count() as u64;
-        self.judge_holds(barrier, |_| false);
     }
 
     /// The sidecar refuses the request for good.

@@ -299,8 +299,6 @@ impl From<io::Error> for CallError {
 #[derive(Default)]
 pub(crate) struct Caller {
     connection: Option<Connection>,
-    /// Whether the last request was sent twice.
-    pub(crate) has_repeated: bool,
 }
 
 impl Caller {
@@ -315,10 +313,8 @@ impl Caller {
         max: Duration,
     ) -> Result<BytesMut, CallError> {
         let was_kept = self.connection.is_some();
-        self.has_repeated = false;
         match self.attempt(options, method, target, body, max).await {
             Err(CallError::Io(error)) if was_kept && error.kind() != io::ErrorKind::TimedOut => {
-                self.has_repeated = true;
                 self.attempt(options, method, target, body, max).await
             }
             answer => answer,

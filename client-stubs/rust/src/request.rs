@@ -54,8 +54,6 @@ impl Failure {
 #[derive(Default)]
 pub(crate) struct Request {
     pub(crate) number: u64,
-    /// An earlier copy was sent.
-    pub(crate) is_repeated: bool,
     pub(crate) body: Vec<u8>,
     pub(crate) items: usize,
     /// 0: none.

@@ -213,6 +213,49 @@ async fn record_that_the_app_has_is_not_handed_out_again_after_a_retry() {
     assert_eq!(server.outcomes(), ["a1.1 retry", "a2.2 drop", "a3.2 ack"]);
 }
 
+/// An ack deadline has passed. The app has record 1.
+#[tokio::test]
+async fn redelivery_replaces_the_records_that_wait() {
+    let of = |number: u64, attempt, batch| Sent { lane: number % 2, ..Sent::new(number.to_string(), attempt, batch) };
+    let expected = [
+        (Ordering::Shard, numbers(&[("3", 2), ("5", 2)])),
+        (Ordering::Key, numbers(&[("2", 1), ("4", 1), ("3", 2), ("5", 2)])),
+        (Ordering::None, numbers(&[("2", 1), ("3", 1), ("4", 1), ("5", 1), ("3", 2), ("5", 2)])),
+    ];
+    for (ordering, expected) in expected {
+        let records = (1..=5).map(|number| of(number, 1, "b1").frame());
+        let server = server_of([session()].into_iter().chain(records).collect()).await;
+        let events = Events::default();
+        let mut consumer = events.builder(&server).ordering(ordering).build().unwrap();
+        next(&mut consumer).await;
+        if ordering == Ordering::Shard {
+            take(&mut consumer, 1).await;
+        }
+        for number in [3, 5] {
+            server.write(of(number, 2, "b2").frame());
+        }
+        server.write(unknown_event());
+        events.unknown().await;
+        assert_eq!(take(&mut consumer, expected.len()).await, expected);
+    }
+}
+
+#[tokio::test]
+async fn redelivery_of_a_record_that_the_app_has_replaces_the_later_ones() {
+    let server = server_of(vec![session(), first(1), first(2), first(3)]).await;
+    let events = Events::default();
+    let mut consumer = events.consumer(&server);
+    let kept = next(&mut consumer).await;
+    server.write(record(1, 2, "b2"));
+    server.write(unknown_event());
+    events.unknown().await;
+    server.write(record(2, 2, "b3"));
+    server.write(record(3, 2, "b3"));
+    kept.drop();
+    assert_eq!(take(&mut consumer, 2).await, numbers(&[("2", 2), ("3", 2)]));
+    wait_until("the redelivery is dropped", || server.outcomes().contains(&"a1.2 drop".into())).await;
+}
+
 #[tokio::test]
 async fn only_the_redelivery_of_a_record_is_acknowledged() {
     let server = server_of(vec![session(), first(1), first(2)]).await;

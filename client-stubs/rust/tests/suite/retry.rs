@@ -28,10 +28,55 @@ async fn records_behind_a_retry_are_handed_out_behind_its_redelivery() {
 #[tokio::test]
 async fn records_behind_a_refused_retry_are_handed_out() {
     let server = server_of(vec![session(), first(1), first(2), first(3)]).await;
-    server.answer_settle(failed("a1.1", "EXPIRED"));
+    server.answer_settle(failed("a1.1", "UNKNOWN"));
     let mut consumer = consumer(&server);
     next(&mut consumer).await.retry("not yet");
     assert_eq!(take(&mut consumer, 2).await, numbers(&[("2", 1), ("3", 1)]));
+}
+
+/// The sidecar was restarted: the session is one of another process, and has no barrier.
+#[tokio::test]
+async fn refused_retry_waits_for_the_next_session() {
+    let server = server_of(vec![session(), first(1), first(2)]).await;
+    server.answer_settle(Answer { has_barrier: false, ..failed("a1.1", "UNKNOWN") });
+    let mut consumer = consumer(&server);
+    next(&mut consumer).await.retry("");
+    wait_until("the refusal is counted", || consumer.failed() == 1).await;
+    assert!(tokio::time::timeout(Duration::from_millis(200), consumer.next()).await.is_err());
+    server.add_stream(vec![session(), record(1, 1, "b2"), record(2, 1, "b2")]);
+    server.hang_up();
+    assert_eq!(take(&mut consumer, 2).await, numbers(&[("1", 1), ("2", 1)]));
+}
+
+#[tokio::test]
+async fn retry_of_an_ended_session_waits_for_the_next() {
+    for status in [409, 410] {
+        let server = server_of(vec![session(), first(1), first(2)]).await;
+        server.answer_settle(refuse(status));
+        let mut consumer = consumer(&server);
+        next(&mut consumer).await.retry("");
+        wait_until("the settlement is stale", || consumer.stale() == 1).await;
+        assert!(tokio::time::timeout(Duration::from_millis(200), consumer.next()).await.is_err());
+        server.add_stream(vec![session(), record(1, 2, "b2"), record(2, 2, "b2")]);
+        server.hang_up();
+        assert_eq!(take(&mut consumer, 2).await, numbers(&[("1", 2), ("2", 2)]));
+    }
+}
+
+/// The ack deadline has passed: both records are redelivered.
+#[tokio::test]
+async fn retry_that_is_expired_waits_for_the_redelivery() {
+    let server = server_of(vec![session(), first(1), first(2)]).await;
+    server.answer_settle(Answer { has_barrier: false, ..failed("a1.1", "EXPIRED") });
+    let mut consumer = consumer(&server);
+    next(&mut consumer).await.retry("");
+    wait_until("the retry is sent", || !server.settles().is_empty()).await;
+    assert!(tokio::time::timeout(Duration::from_millis(200), consumer.next()).await.is_err());
+    server.write(record(1, 2, "b2"));
+    server.write(record(2, 2, "b2"));
+    server.write(barrier_event("1"));
+    assert_eq!(take(&mut consumer, 2).await, numbers(&[("1", 2), ("2", 2)]));
+    assert_eq!(consumer.failed(), 0);
 }
 
 /// The retry of a request is accepted, and its barrier does not come by itself.
