@@ -70,9 +70,86 @@ namespace KinesisSidecar.Client.Tests
             using (var consumer = ConsumerWithUnansweredRetry())
             {
                 RefuseRepetition("UNKNOWN");
+                Eventually.Until("the refusal is counted", () => consumer.Failed == 1);
+                /* Without a barrier the session is one of another process. */
+                Assert.IsTrue(IsHeld(consumer));
+                _sidecar.Stream.Barrier(BarrierOf(0));
                 AssertNext(consumer, "1002/1", "1003/1");
-                Assert.AreEqual(1, consumer.Failed);
                 UntilEvents("settle_failed", 1);
+            }
+        }
+
+        /// <summary>The ack deadline has passed: all records are redelivered.</summary>
+        [Test]
+        public void first_retry_that_is_expired_waits_for_the_redelivery()
+        {
+            using (var consumer = ConsumerWithUnansweredRetry(ScriptedSidecar.Refused("b-1", "EXPIRED")))
+            {
+                Assert.IsTrue(IsHeld(consumer));
+                Redeliver("c", 2, 1, 2, 3);
+                _sidecar.Stream.Barrier(BarrierOf(0));
+                AssertNext(consumer, "1001/2", "1002/2", "1003/2");
+                AssertNothingFailed(consumer);
+            }
+        }
+
+        [TestCase(409, "session-fenced")]
+        [TestCase(410, "session-expired")]
+        public void retry_of_an_ended_session_waits_for_the_next(int status, string code)
+        {
+            using (var consumer = ConsumerWithUnansweredRetry(ScriptedSidecar.Problem(status, code)))
+            {
+                Eventually.Until("the retry is stale", () => consumer.Stale == 1);
+                Assert.IsTrue(IsHeld(consumer));
+                _sidecar.Deliver("c", 1, 2);
+                _sidecar.Stream.Break();
+                AssertNext(consumer, "1001/1", "1002/1");
+            }
+        }
+
+        /// <summary>An ack deadline has passed. The app has record 1.</summary>
+        [TestCase(Ordering.Shard, "1003/2", "1005/2")]
+        [TestCase(Ordering.Key, "1002/1", "1004/1", "1003/2", "1005/2")]
+        [TestCase(Ordering.None, "1002/1", "1003/1", "1004/1", "1005/1", "1003/2", "1005/2")]
+        public void redelivery_replaces_the_records_that_wait(Ordering ordering, params string[] wanted)
+        {
+            _answer = ScriptedSidecar.Ok;
+            _sidecar.Scripts.Add(open =>
+            {
+                open.Begin();
+                for (int number = 1; number <= 5; number++)
+                    open.Record("b", number, lane: number % 2);
+                open.Heartbeat();
+                open.Stay();
+            });
+            using (var consumer = Open(options => options.Ordering = ordering))
+            {
+                Next(consumer);
+                UntilEvents("heartbeat", 1);
+                if (ordering == Ordering.Shard)
+                    AssertNext(consumer, "1002/1");
+                _sidecar.Stream.Record("c", 3, 2, 1);
+                _sidecar.Stream.Record("c", 5, 2, 1);
+                UntilReceived();
+                CollectionAssert.AreEquivalent(wanted, wanted.Select(name => NameOf(Next(consumer))).ToList());
+                Assert.IsTrue(IsHeld(consumer));
+            }
+        }
+
+        [Test]
+        public void redelivery_of_a_record_that_the_app_has_replaces_the_later_ones()
+        {
+            _answer = ScriptedSidecar.Ok;
+            _sidecar.Deliver("b", 1, 2, 3);
+            using (var consumer = Open())
+            {
+                var record = Next(consumer);
+                UntilEvents("heartbeat", 1);
+                Redeliver("c", 2, 1);
+                Redeliver("d", 2, 2, 3);
+                record.Drop();
+                AssertNext(consumer, "1002/2", "1003/2");
+                UntilSettled("drop", "c-1");
             }
         }
 
@@ -404,8 +481,21 @@ namespace KinesisSidecar.Client.Tests
             return task.Result;
         }
 
+        private static string NameOf(Record record) => record.SequenceNumber + "/" + record.Attempt;
+
         private static void AssertAre(IEnumerable<Record> records, params string[] wanted) =>
-            CollectionAssert.AreEqual(wanted, records.Select(record => record.SequenceNumber + "/" + record.Attempt));
+            CollectionAssert.AreEqual(wanted, records.Select(NameOf));
+
+        /// <summary>Returns true if there is no record that the app may have. It ends the wait for one.</summary>
+        private static bool IsHeld(Consumer consumer)
+        {
+            using (var limit = new CancellationTokenSource(200))
+            {
+                var next = consumer.NextAsync(limit.Token);
+                Eventually.Until("a record, or the end of the wait", () => next.IsCompleted);
+                return next.IsCanceled;
+            }
+        }
 
         private static void AssertNext(Consumer consumer, params string[] wanted) =>
             AssertAre(wanted.Select(name => Next(consumer)).ToList(), wanted);

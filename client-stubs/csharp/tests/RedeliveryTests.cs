@@ -111,12 +111,13 @@ namespace KinesisSidecar.Client.Tests
         public void records_behind_a_refused_retry_are_handed_out()
         {
             _sidecar.SettleAnswer = request =>
-                request.Has("retry") ? ScriptedSidecar.Refused("b-1", "EXPIRED") : ScriptedSidecar.Ok;
+                request.Has("retry") ? ScriptedSidecar.Refused("b-1", "UNKNOWN") : ScriptedSidecar.Ok;
             _sidecar.Deliver("b", 1, 2);
             using (var running = Run(FailOnce))
             {
+                Eventually.Until("the refusal", () => running.Consumer.Failed == 1);
+                _sidecar.Stream.Barrier(BarrierOf(0));
                 running.UntilHandled(1, 2);
-                Assert.AreEqual(1, running.Consumer.Failed);
             }
         }
 

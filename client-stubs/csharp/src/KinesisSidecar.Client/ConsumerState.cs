@@ -148,12 +148,14 @@ namespace KinesisSidecar.Client
         {
             if (_current == null || _current.Id != record.BatchId)
                 NextBatch(record);
+            _lanes.Assign(record, _settings.Ordering);
+            if (record.Attempt > 1)
+                _lanes.Replace(record).ForEach(replaced => Close(replaced.Batch));
             if (EarlierOf(record) is Record earlier)
             {
                 Adopt(earlier, record);
                 return;
             }
-            _lanes.Assign(record, _settings.Ordering);
             record.SinceMs = _current.SinceMs;
             Enter(record);
             if (record.Lane.Holds.Count > 0)
@@ -524,16 +526,17 @@ namespace KinesisSidecar.Client
             }
         }
 
-        /// <summary>Notes that the session of a request has ended, or that the request gets no answer any
-        /// more.</summary>
+        /// <summary>Notes that the session of a request has ended, or that the request gets no answer any more. The
+        /// next session frees the lanes of its retries.</summary>
         internal void Expired(SettleRequest request)
         {
             lock (_lock)
             {
                 /* After a new session its records are among the unconfirmed ones. */
-                if (request == _unanswered)
-                    _stale += request.Records.Count;
-                Confirm(request, id => true);
+                if (request != _unanswered)
+                    return;
+                _stale += request.Records.Count;
+                _unanswered = null;
             }
         }
 

@@ -23,8 +23,8 @@ namespace KinesisSidecar.Client
 
         internal bool IsOf(Record record) => record.Identity == _failed.Identity;
 
-        internal bool IsResolved(long barrierSeen) =>
-            IsAccepted == false || (IsAccepted == true && barrierSeen >= Barrier);
+        /// <summary>Returns true if the answer and the barrier are there.</summary>
+        internal bool IsResolved(long barrierSeen) => IsAccepted != null && barrierSeen >= Barrier;
 
         /// <summary>Returns true if the sidecar took the record back together with the failed one. After a lost lease
         /// the records of the next epoch do not depend on the retry.</summary>

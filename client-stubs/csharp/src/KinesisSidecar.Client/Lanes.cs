@@ -46,8 +46,20 @@ namespace KinesisSidecar.Client
         /// <summary>Adds a record that has a lane.</summary>
         internal void Add(Record record)
         {
-            record.Lane.Waiting.Enqueue(record);
+            record.Lane.Add(record);
             List(record.Lane);
+        }
+
+        /// <summary>
+        /// Removes the records that wait in the lane from the position of a redelivery on, and returns them. The
+        /// sidecar delivers a lane in order: it took them back, and redelivers them after this one.
+        /// </summary>
+        internal List<Record> Replace(Record redelivery)
+        {
+            var replaced = new List<Record>();
+            if (redelivery.Lane.IsOrdered && redelivery.Lane.HasFrom(redelivery))
+                redelivery.Lane.Remove(record => !redelivery.IsAfter(record), replaced);
+            return replaced;
         }
 
         /// <summary>Takes the next record, or returns null. Exclusive: no other record of an ordered lane is taken

@@ -19,9 +19,6 @@ namespace KinesisSidecar.Client
             _settings = settings;
         }
 
-        /// <summary>Whether the last request was sent twice.</summary>
-        internal bool HasRepeated { get; private set; }
-
         internal SettleAnswer Settle(string json, long timeoutMs) =>
             new SettleAnswer(Exchange("POST", _settings.SettleTarget, json, timeoutMs));
 
@@ -33,19 +30,17 @@ namespace KinesisSidecar.Client
             _connection = null;
         }
 
-        /// <summary>A kept connection may have been closed while it was idle. Then the request is sent again: it may be
-        /// repeated.</summary>
+        /// <summary>A kept connection may have been closed while it was idle. Then the request is sent again: settling
+        /// is idempotent.</summary>
         private string Exchange(string method, string target, string json, long timeoutMs)
         {
             bool wasKept = _connection != null;
-            HasRepeated = false;
             try
             {
                 return ExchangeOnce(method, target, json, timeoutMs);
             }
             catch (IOException lost) when (wasKept && !(lost is HttpTimeoutException))
             {
-                HasRepeated = true;
                 return ExchangeOnce(method, target, json, timeoutMs);
             }
         }

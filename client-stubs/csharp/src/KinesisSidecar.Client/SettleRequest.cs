@@ -32,9 +32,6 @@ namespace KinesisSidecar.Client
         /// <summary>Whether it extends ack deadlines, so that failures of its items are ignored.</summary>
         internal bool IsExtension { get; }
 
-        /// <summary>Whether an earlier copy of it was sent.</summary>
-        internal bool IsRepeated { get; set; }
-
         /// <summary>The records whose outcomes are in it.</summary>
         internal List<Record> Records { get; } = new List<Record>();
 
@@ -65,14 +62,14 @@ namespace KinesisSidecar.Client
             AddItem("ack_id", record.AckId, "extend", durationMs, null);
 
         /// <summary>
-        /// Returns true if a failure in the answer counts as a refusal. A repeated retry counts as accepted if the
-        /// sidecar redelivers its record, because of the first copy of the request or for another reason.
+        /// Returns true if a failure in the answer counts as a refusal. A retry counts as accepted if the sidecar
+        /// redelivers its record: it took an earlier copy, the ack deadline has passed, or the lease was lost.
         /// </summary>
         internal bool IsRefused(ConsumerEvent failure)
         {
             string reason = failure.Text("reason");
             bool isRedelivered = reason == "EXPIRED" || reason == "FENCED";
-            return !(IsRepeated && isRedelivered && _retries.Contains(failure.Text("ack_id")));
+            return !(isRedelivered && _retries.Contains(failure.Text("ack_id")));
         }
 
         /// <summary>Returns the body. A request that holds a lane has a barrier.</summary>

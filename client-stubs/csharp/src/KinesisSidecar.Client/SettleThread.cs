@@ -66,7 +66,6 @@ namespace KinesisSidecar.Client
                 try
                 {
                     var answer = _client.Settle(request.ToJson(), SettleClient.AnswerMs);
-                    request.IsRepeated |= _client.HasRepeated;
                     Take(request, answer);
                     return true;
                 }
@@ -85,7 +84,6 @@ namespace KinesisSidecar.Client
                 {
                     /* The stream thread reports a sidecar that is away. */
                 }
-                request.IsRepeated = true;
                 long pauseMs = backoff.Next(retryAfterMs);
                 if (request.IsExtension || isLast || !_state.AwaitRepeat(request.Generation, pauseMs))
                 {
