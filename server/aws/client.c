@@ -29,8 +29,8 @@ enum { SUSPICION_MS = 60 * 1000 };
 
 static const struct service {
     const char *name;
-    const char *target; /* NULL: the body names the operation. */
-    const char *content_type;
+    const char *target;       /* NULL: the body or the path says what is asked. */
+    const char *content_type; /* NULL: only requests of REST. */
     uint32_t attempts_max;
     int32_t first_ms;
 } SERVICES[] = {
@@ -40,6 +40,7 @@ static const struct service {
                          KS_RETRY_ATTEMPTS_DYNAMODB, KS_RETRY_FIRST_MS_DYNAMODB},
     [KS_AWS_SQS] = {"sqs", "AmazonSQS", KS_AWS_JSON_TYPE_1_0, KS_RETRY_ATTEMPTS, KS_RETRY_FIRST_MS},
     [KS_AWS_SNS] = {"sns", NULL, KS_AWS_FORM_TYPE, KS_RETRY_ATTEMPTS, KS_RETRY_FIRST_MS},
+    [KS_AWS_S3] = {.name = "s3", .attempts_max = KS_RETRY_ATTEMPTS, .first_ms = KS_RETRY_FIRST_MS},
 };
 
 struct ks_aws_client {
@@ -51,6 +52,7 @@ struct ks_aws_client {
     struct ks_endpoint_rules rules; /* Without a service: none. */
     char account[KS_ACCOUNT_SIZE];  /* For which the endpoints are. */
     bool located;
+    char region[KS_REGION_MAX + 1]; /* Of the bucket, as S3 said; else "". */
     struct ks_sigv4_signer signer;
     struct ks_prng prng;
     uint32_t attempts_max;
@@ -69,6 +71,7 @@ struct ks_aws_call {
     struct ks_link link;
     struct ks_aws_request request; /* `body` and `sink` point into this call. */
     struct ks_bytes body;
+    struct ks_rest rest; /* Without a method: none. */
     struct ks_http_sink sink;
     ks_instant deadline; /* Of all attempts; KS_NEVER: none. */
 
@@ -84,6 +87,7 @@ struct ks_aws_call {
     bool sent;
     bool clock_corrected;
     bool token_renewed;
+    bool region_followed;
     char access_key[KS_ACCESS_KEY_MAX + 1]; /* The last attempt was signed with it. */
 };
 
@@ -114,12 +118,13 @@ static void detach(struct ks_aws_call *call)
 static void dispose(struct ks_aws_call *call)
 {
     ks_bytes_free(&call->body);
+    ks_rest_free(&call->rest);
     ks_free(call);
 }
 
 static ks_view request_id_of(const struct ks_http_answer *answer)
 {
-    return ks_head_find(answer->head, "x-amzn-RequestId");
+    return ks_failure_request_id(answer->head);
 }
 
 static void finish(struct ks_aws_call *call, const struct result *result)
@@ -134,6 +139,7 @@ static void finish(struct ks_aws_call *call, const struct result *result)
 
     if (result->answer != NULL) {
         answer.status = result->answer->status;
+        answer.head = result->answer->head;
         answer.content_type = ks_head_find(result->answer->head, "Content-Type");
         answer.request_id = request_id_of(result->answer);
         answer.body = result->answer->body;
@@ -243,6 +249,27 @@ static bool renew_token(struct ks_aws_call *call, const struct result *result)
     return true;
 }
 
+/* True if the bucket is in another region, and the request is sent to that one next. */
+static bool follow_region(struct ks_aws_call *call, const struct result *result)
+{
+    struct ks_aws_client *client = call->client;
+    char region[KS_REGION_MAX + 1];
+
+    if (!result->failed || call->region_followed || client->rules.bucket == NULL)
+        return false;
+    const ks_view named = ks_head_find(result->answer->head, "x-amz-bucket-region");
+    if (!ks_region_is_valid(named) || ks_view_equal(named, ks_view_text(client->rules.region)) ||
+        !ks_ok(ks_view_copy_text(named, region, sizeof(region))))
+        return false;
+    ks_info("aws: the bucket %s is in region %s (not %s); signing for it from now on",
+            client->rules.bucket, region, client->rules.region);
+    memcpy(client->region, region, sizeof(region));
+    client->rules.region = client->region;
+    client->located = false;
+    call->region_followed = true;
+    return true;
+}
+
 static ks_span time_left(const struct ks_aws_call *call)
 {
     static const ks_span ALWAYS = {INT64_MAX};
@@ -291,7 +318,7 @@ static void decide(struct ks_aws_call *call, const struct result *result)
         finish(call, result);
         return;
     }
-    if (correct_clock(call, result) || renew_token(call, result)) {
+    if (correct_clock(call, result) || renew_token(call, result) || follow_region(call, result)) {
         begin(call);
         return;
     }
@@ -406,17 +433,22 @@ static ks_err locate(struct ks_aws_client *client, const char *account, struct k
 /* --- An attempt --- */
 
 static ks_err sign(struct ks_aws_call *call, const struct ks_credentials *credentials,
-                   const struct ks_endpoint *endpoint, const struct ks_http_header *headers,
-                   uint32_t header_count, struct ks_sigv4_signature *ret_signature)
+                   const struct ks_endpoint *endpoint, const char *path,
+                   const struct ks_http_header *headers, uint32_t header_count,
+                   struct ks_sigv4_signature *ret_signature)
 {
+    const bool rest = call->rest.method != NULL;
     struct ks_aws_client *client = call->client;
 
     /* Our clock was set meanwhile: what corrected it is worth nothing any more. */
     if (!ks_head_is_present(ks_wall_now().ms + client->state.skew_ms))
         client->state.skew_ms = 0;
     struct ks_sigv4_request request = {
-        .method = KS_VIEW("POST"),
-        .path = ks_view_text(endpoint->path),
+        .method = ks_view_text(rest ? call->rest.method : "POST"),
+        .path = ks_view_text(path),
+        .path_as_is = rest,
+        .with_body_hash = rest,
+        .query = call->rest.query,
         .headers = headers,
         .header_count = header_count,
         .body = ks_bytes_view(&call->body),
@@ -451,44 +483,69 @@ static ks_span timeout_of(const struct ks_aws_call *call)
     return left.us < call->request.timeout.us ? left : call->request.timeout;
 }
 
+struct headers {
+    struct ks_http_header list[KS_HTTP_HEADERS_MAX];
+    uint32_t count;
+};
+
+static void add(struct headers *headers, ks_view name, ks_view value)
+{
+    assert(headers->count < KS_HTTP_HEADERS_MAX);
+    headers->list[headers->count++] = (struct ks_http_header){name, value};
+}
+
+/* The headers that are signed, beside those that the signer adds. */
+static void add_signed(const struct ks_aws_call *call, const struct ks_endpoint *endpoint,
+                       char target[KS_AWS_TARGET_MAX + 1], struct headers *headers)
+{
+    const struct ks_rest *rest = &call->rest;
+
+    add(headers, KS_VIEW("Host"), ks_view_text(endpoint->host));
+    for (uint32_t at = 0; at < rest->header_count; at++)
+        add(headers, rest->headers[at].name, rest->headers[at].value);
+    if (rest->method != NULL)
+        return;
+    add(headers, KS_VIEW("Content-Type"), ks_view_text(call->request.content_type));
+    if (call->client->service->target == NULL)
+        return;
+    snprintf(target, KS_AWS_TARGET_MAX + 1, "%s.%s", call->client->service->target,
+             call->request.operation);
+    add(headers, KS_VIEW("X-Amz-Target"), ks_view_text(target));
+}
+
 /* Signs and sends. */
 static ks_err attempt(struct ks_aws_call *call, const struct ks_credentials *credentials,
                       struct ks_detail *detail)
 {
     struct ks_aws_client *client = call->client;
     const struct ks_endpoint *endpoint = &client->endpoints[use_of(call->request.operation)];
+    const bool rest = call->rest.method != NULL;
     struct ks_sigv4_signature signature;
     char target[KS_AWS_TARGET_MAX + 1];
-    struct ks_http_header headers[7];
-    uint32_t count_of_headers = 0;
+    char url[KS_HTTP_URL_MAX + 1];
+    char path[KS_REST_PATH_SIZE];
+    struct headers headers = {.count = 0};
 
     KS_TRY(locate(client, credentials->account, detail));
-    headers[count_of_headers++] =
-        (struct ks_http_header){KS_VIEW("Host"), ks_view_text(endpoint->host)};
-    headers[count_of_headers++] =
-        (struct ks_http_header){KS_VIEW("Content-Type"), ks_view_text(call->request.content_type)};
-    if (client->service->target != NULL) {
-        snprintf(target, sizeof(target), "%s.%s", client->service->target, call->request.operation);
-        headers[count_of_headers++] =
-            (struct ks_http_header){KS_VIEW("X-Amz-Target"), ks_view_text(target)};
-    }
-    KS_TRY(sign(call, credentials, endpoint, headers, count_of_headers, &signature));
+    if (rest)
+        KS_TRY(ks_rest_locate(&call->rest, endpoint, url, path));
+    add_signed(call, endpoint, target, &headers);
+    KS_TRY(sign(call, credentials, endpoint, rest ? path : endpoint->path, headers.list,
+                headers.count, &signature));
     memcpy(call->access_key, credentials->access_key, sizeof(call->access_key));
-    headers[count_of_headers++] =
-        (struct ks_http_header){KS_VIEW("X-Amz-Date"), ks_view_text(signature.date)};
-    headers[count_of_headers++] =
-        (struct ks_http_header){KS_VIEW("Authorization"), signature.authorization};
-    headers[count_of_headers++] =
-        (struct ks_http_header){KS_VIEW("User-Agent"), KS_VIEW("kinesis-sidecar")};
+    add(&headers, KS_VIEW("X-Amz-Date"), ks_view_text(signature.date));
+    add(&headers, KS_VIEW("Authorization"), signature.authorization);
+    add(&headers, KS_VIEW("User-Agent"), KS_VIEW("kinesis-sidecar"));
+    if (rest)
+        add(&headers, KS_VIEW("x-amz-content-sha256"), ks_view_text(signature.body_hash));
     if (credentials->token[0] != '\0')
-        headers[count_of_headers++] = (struct ks_http_header){KS_VIEW("X-Amz-Security-Token"),
-                                                              ks_view_text(credentials->token)};
+        add(&headers, KS_VIEW("X-Amz-Security-Token"), ks_view_text(credentials->token));
     ks_span timeout = timeout_of(call);
     struct ks_http_request request = {
-        .method = "POST",
-        .url = endpoint->url,
-        .headers = headers,
-        .header_count = count_of_headers,
+        .method = rest ? call->rest.method : "POST",
+        .url = rest ? url : endpoint->url,
+        .headers = headers.list,
+        .header_count = headers.count,
         .body = ks_bytes_view(&call->body),
         .timeout = timeout,
         .silence = client->silence,
@@ -603,8 +660,11 @@ static ks_err start(struct ks_aws_client *client, struct ks_aws_call *call,
         call->sink = *request->sink;
         call->request.sink = &call->sink;
     }
+    assert(request->rest != NULL || client->service->content_type != NULL);
     if (request->content_type == NULL)
         call->request.content_type = client->service->content_type;
+    if (request->rest != NULL)
+        KS_TRY(ks_rest_copy(request->rest, &call->rest));
     KS_TRY(ks_bytes_append(&call->body, request->body));
 
     ks_err err = try_begin(call, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client.h - a client of one AWS service (Kinesis, DynamoDB, SQS, SNS): a call is credentials, a signature,
+/* client.h - a client of one AWS service (Kinesis, DynamoDB, SQS, SNS, S3): a call is credentials, a signature,
  * HTTP, and its failure.
  *
  * A call names an operation and brings a body; its answer comes later on the loop, never inside the
@@ -17,6 +17,10 @@
  * with status 4xx) is not done; everything of KS_CLASS_RETRY, and everything without a status, is
  * UNKNOWN, and `sent` false says that nothing left this machine.
  *
+ * S3 answers a request that is signed for another region than the bucket's with the name of that region
+ * (x-amz-bucket-region). The client signs for that region from then on, and repeats the request once: a bucket in
+ * another region needs no setting. A client without rules reports the failure instead.
+ *
  * The clock: signatures carry wall time. When the server refuses it, the difference to the Date of
  * its answer is kept and used from then on. What the service compares with its own times is taken from
  * ks_aws_client_now_ms. Loop thread only.
@@ -30,6 +34,7 @@
 
 #include "aws/failure.h"
 #include "aws/http.h"
+#include "aws/rest.h"
 #include "base/bytes.h"
 #include "base/instant.h"
 #include "base/loop.h"
@@ -40,8 +45,10 @@ struct ks_credentials_source;
 struct ks_endpoint;
 struct ks_endpoint_rules;
 
-/* SNS takes forms and answers in XML (the AWS Query protocol); the others take what an X-Amz-Target names. */
-enum ks_aws_service { KS_AWS_KINESIS, KS_AWS_DYNAMODB, KS_AWS_SQS, KS_AWS_SNS };
+/* SNS takes forms and answers in XML (the AWS Query protocol); S3 takes requests of REST and answers in XML; the others
+ * take what an X-Amz-Target names. */
+enum ks_aws_service { KS_AWS_KINESIS, KS_AWS_DYNAMODB, KS_AWS_SQS, KS_AWS_SNS, KS_AWS_S3 };
+enum { KS_AWS_SERVICES = KS_AWS_S3 + 1 };
 
 struct ks_aws_client_options {
     enum ks_aws_service service;
@@ -75,20 +82,22 @@ struct ks_aws_answer {
     const struct ks_failure *failure; /* What the server said; NULL if nothing, or KS_OK. */
     /* All valid during the call of `done`. */
     ks_view content_type;
+    ks_view head;       /* The header lines (aws/head.h). */
     ks_view request_id; /* By which AWS knows it; empty if it was not told. */
     ks_view body;       /* Of an error, too. Empty for what went to a sink. */
 };
 
 struct ks_aws_request {
-    const char *operation;    /* "GetItem"; must live as long as the call: a literal. */
-    const char *content_type; /* NULL: the service's own type. Likewise a literal. */
-    ks_view body;             /* Copied. */
-    ks_span timeout;          /* Of one attempt, from the moment it is handed to HTTP; of silence
+    const char *operation;          /* "GetItem"; must live as long as the call: a literal. */
+    const char *content_type;       /* NULL: the service's own type. Likewise a literal. */
+    const struct ks_aws_rest *rest; /* NULL: a POST to the path of the endpoint. Copied. */
+    ks_view body;                   /* Copied. */
+    ks_span timeout;     /* Of one attempt, from the moment it is handed to HTTP; of silence
                                  within it: KS_AWS_SILENCE_MS. */
-    ks_span total;            /* Of all of them, waits included; then TIMEOUT. 0: no limit. */
-    bool conditional;         /* Made again only if it was surely not done. */
-    bool single_attempt;      /* Never made again. */
-    size_t response_max;      /* Bytes of body; more is FULL. */
+    ks_span total;       /* Of all of them, waits included; then TIMEOUT. 0: no limit. */
+    bool conditional;    /* Made again only if it was surely not done. */
+    bool single_attempt; /* Never made again. */
+    size_t response_max; /* Bytes of body; more is FULL. */
     const struct ks_http_sink *sink; /* For the body of a 2xx; NULL: our memory. Copied. */
     bool stream; /* The answer goes on: as in aws/http.h, with `timeout` for its silence once it has
                     begun. */

@@ -284,6 +284,39 @@ static ks_err use_local(const struct ks_endpoint_rules *rules, struct ks_endpoin
     return KS_OK;
 }
 
+/* --- S3 --- */
+
+/* Appends the bucket to the path, which ends with '/' then. */
+static ks_err add_bucket(const char *bucket, struct ks_endpoint *endpoint)
+{
+    char url[sizeof(endpoint->url)];
+    const size_t size = strlen(endpoint->path);
+    const bool ends = endpoint->path[size - 1] == '/';
+    const int added = snprintf(endpoint->path + size, sizeof(endpoint->path) - size, "%s%s/",
+                               ends ? "" : "/", bucket);
+
+    if ((size_t)added >= sizeof(endpoint->path) - size)
+        return KS_FAIL(INVALID);
+    memcpy(url, endpoint->url, sizeof(url));
+    const int whole =
+        snprintf(endpoint->url, sizeof(endpoint->url), "%s%s", url, endpoint->path + size);
+    return (size_t)whole < sizeof(endpoint->url) ? KS_OK : KS_FAIL(INVALID);
+}
+
+/* s3[-fips][.dualstack].REGION.SUFFIX: the dual-stack hosts of S3 have the suffix of the others, in all partitions. */
+static ks_err use_bucket(const struct ks_endpoint_rules *rules, const struct partition *partition,
+                         struct ks_endpoint *endpoint)
+{
+    const bool in_host = strchr(rules->bucket, '.') == NULL;
+    char host[KS_HOST_MAX + 1];
+
+    (void)snprintf(host, sizeof(host), "%s%ss3%s%s.%s.%s", in_host ? rules->bucket : "",
+                   in_host ? "." : "", rules->fips ? "-fips" : "",
+                   rules->dualstack ? ".dualstack" : "", rules->region, partition->suffix);
+    KS_TRY(use_host(host, endpoint));
+    return in_host ? KS_OK : add_bucket(rules->bucket, endpoint);
+}
+
 /* --- All --- */
 
 static ks_err find(const struct ks_endpoint_rules *rules, const char *account,
@@ -292,8 +325,12 @@ static ks_err find(const struct ks_endpoint_rules *rules, const char *account,
     const struct partition *partition = partition_of(rules->region);
     bool dynamodb = strcmp(rules->service, "dynamodb") == 0;
 
-    if (is_set(rules->url))
-        return use_url(rules, endpoint, detail);
+    if (is_set(rules->url)) {
+        KS_TRY(use_url(rules, endpoint, detail));
+        return is_set(rules->bucket) ? add_bucket(rules->bucket, endpoint) : KS_OK;
+    }
+    if (is_set(rules->bucket))
+        return use_bucket(rules, partition, endpoint);
     if (dynamodb && strcmp(rules->region, "local") == 0)
         return use_local(rules, endpoint, detail);
     if (dynamodb)

@@ -5,7 +5,9 @@
  * sts; tests/vectors/endpoints.json holds what they give): https://SERVICE[-fips].REGION.SUFFIX, with
  * the suffix of the region's partition for IPv4 or for dual stack; a stream that is named by an ARN is
  * at ACCOUNT.control-kinesis.. or ACCOUNT.data-kinesis.., DynamoDB at ACCOUNT.ddb.. where the
- * credentials tell their account. Everything is signed for REGION. Pure.
+ * credentials tell their account. A bucket of S3 is part of the host, BUCKET.s3.REGION.. It is the first part of
+ * the path where a URL is configured, and where its name has a dot: no certificate is valid for such a
+ * host. Everything is signed for REGION. Pure.
  */
 #ifndef KS_AWS_ENDPOINT_H
 #define KS_AWS_ENDPOINT_H
@@ -47,7 +49,7 @@ enum ks_account_mode { KS_ACCOUNT_PREFERRED, KS_ACCOUNT_DISABLED, KS_ACCOUNT_REQ
 
 /* What decides where a service is. Texts are borrowed; NULL is as good as "". */
 struct ks_endpoint_rules {
-    const char *service; /* "kinesis", "dynamodb", "sts", "sqs", "sns". */
+    const char *service; /* "kinesis", "dynamodb", "sts", "sqs", "sns", "s3". */
     const char *region;
     const char *url;        /* Configured; "": none. */
     const char *url_source; /* Who says so, for people: "AWS_ENDPOINT_URL". */
@@ -55,6 +57,7 @@ struct ks_endpoint_rules {
     bool dualstack;
     enum ks_account_mode account_mode; /* Of DynamoDB. */
     const char *stream_arn;            /* Of Kinesis; "": the stream is named. */
+    const char *bucket;                /* Of S3: all requests are for it; "": none. */
 };
 
 /* What kind of request it is for; Kinesis has a host for each where the stream is named by its ARN. */

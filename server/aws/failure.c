@@ -49,9 +49,13 @@ static const struct meaning {
     {"IncompleteSignature", KS_ERR_DENIED, PLAIN},
     {"IncompleteSignatureException", KS_ERR_DENIED, PLAIN},
     {"InvalidClientTokenId", KS_ERR_DENIED, TOKEN},
+    {"InvalidAccessKeyId", KS_ERR_DENIED, TOKEN},
     {"InvalidIdentityToken", KS_ERR_DENIED, PLAIN},
     {"IDPRejectedClaim", KS_ERR_DENIED, PLAIN},
     {"AuthorizationError", KS_ERR_DENIED, PLAIN},
+    {"KMS.DisabledException", KS_ERR_DENIED, PLAIN},
+    {"KMS.KMSInvalidStateException", KS_ERR_DENIED, PLAIN},
+    {"KMS.NotFoundException", KS_ERR_DENIED, PLAIN},
     {"KMSAccessDenied", KS_ERR_DENIED, PLAIN},
     {"KMSAccessDeniedException", KS_ERR_DENIED, PLAIN},
     {"KMSDisabled", KS_ERR_DENIED, PLAIN},
@@ -75,8 +79,11 @@ static const struct meaning {
     {"UnrecognizedClientException", KS_ERR_DENIED, TOKEN},
 
     {"ConditionalCheckFailedException", KS_ERR_CONDITION, PLAIN},
+    {"PreconditionFailed", KS_ERR_CONDITION, PLAIN},
     {"ExpiredIteratorException", KS_ERR_EXPIRED, PLAIN},
     {"ExpiredNextTokenException", KS_ERR_EXPIRED, PLAIN},
+    {"NoSuchBucket", KS_ERR_NOT_FOUND, PLAIN},
+    {"NoSuchKey", KS_ERR_NOT_FOUND, PLAIN},
     {"ResourceNotFoundException", KS_ERR_NOT_FOUND, PLAIN},
     {"TableNotFoundException", KS_ERR_NOT_FOUND, PLAIN},
     {"NotFound", KS_ERR_NOT_FOUND, PLAIN},
@@ -84,8 +91,12 @@ static const struct meaning {
     {"AWS.SimpleQueueService.NonExistentQueue", KS_ERR_NOT_FOUND, PLAIN},
     {"ResourceInUseException", KS_ERR_EXISTS, PLAIN},
     {"TableAlreadyExistsException", KS_ERR_EXISTS, PLAIN},
+    {"ConditionalRequestConflict", KS_ERR_BUSY, PLAIN},
+    {"OperationAborted", KS_ERR_BUSY, PLAIN},
     {"TransactionConflictException", KS_ERR_BUSY, PLAIN},
     {"ReplicatedWriteConflictException", KS_ERR_BUSY, PLAIN},
+    {"NotImplemented", KS_ERR_UNSUPPORTED, PLAIN},
+    {"PermanentRedirect", KS_ERR_INVALID, PLAIN},
     {"UnknownOperationException", KS_ERR_UNSUPPORTED, PLAIN},
 
     {"IDPCommunicationError", KS_ERR_SERVER, PLAIN},
@@ -196,13 +207,15 @@ static void copy_element(char *buffer, size_t capacity, ks_view xml, const char 
     copy_cut(buffer, capacity, content);
 }
 
-/* <ErrorResponse><Error><Code>..</Code><Message>..</Message></Error></ErrorResponse>, as the AWS Query protocol has it
- * (smithy awsQuery, "Operation error serialization"). */
+/* Error with Code and Message. It is the root in S3 (API reference, "REST error responses"). In the AWS Query protocol
+ * it is within ErrorResponse (smithy awsQuery, "Operation error serialization"). */
 static ks_err read_xml(ks_view body, struct ks_failure *failure)
 {
-    ks_view xml;
+    ks_view xml = body;
+    ks_view inner;
 
-    KS_TRY(ks_xml_child(body, "ErrorResponse", &xml));
+    if (ks_ok(ks_xml_child(body, "ErrorResponse", &inner)))
+        xml = inner;
     KS_TRY(ks_xml_child(xml, "Error", &xml));
     copy_element(failure->code, sizeof(failure->code), xml, "Code");
     copy_element(failure->message, sizeof(failure->message), xml, "Message");
@@ -263,6 +276,13 @@ static int32_t retry_after(ks_view head)
     return -1;
 }
 
+ks_view ks_failure_request_id(ks_view head)
+{
+    const ks_view id = ks_head_find(head, "x-amzn-RequestId");
+
+    return id.data != NULL ? id : ks_head_find(head, "x-amz-request-id");
+}
+
 void ks_failure_read(int status, ks_view head, ks_view body, struct ks_failure *ret_failure)
 {
     struct ks_failure failure = {.status = status, .retry_after_ms = retry_after(head)};
@@ -277,8 +297,7 @@ void ks_failure_read(int status, ks_view head, ks_view body, struct ks_failure *
     (void)err;
     if (failure.code[0] == '\0')
         copy_cut(failure.code, sizeof(failure.code), code_of(name));
-    copy_cut(failure.request_id, sizeof(failure.request_id),
-             ks_head_find(head, "x-amzn-RequestId"));
+    copy_cut(failure.request_id, sizeof(failure.request_id), ks_failure_request_id(head));
     judge(&failure);
     *ret_failure = failure;
 }

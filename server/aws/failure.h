@@ -3,9 +3,9 @@
  *
  * The AWS JSON and CBOR protocols put the code into the body's `__type` (cut at the first ':', then
  * what follows the last '#'), or into the header x-amzn-ErrorType; the text into `message` or
- * `Message`. The AWS Query protocol (SNS) has both in an XML `Error`. Sources: botocore parsers.py,
- * the smithy AWS JSON 1.0/1.1 and AWS Query protocols, and retries/standard.py for what counts as a
- * throttle. A body that cannot be read, or none at all,
+ * `Message`. In XML (SNS, STS, S3) they are Code and Message of the element Error. Sources: botocore parsers.py, the
+ * smithy AWS JSON 1.0/1.1, AWS Query and REST-XML protocols, and retries/standard.py for what counts as a throttle. A
+ * body that cannot be read, or none at all,
  * still gives a failure: by the status. Pure.
  */
 #ifndef KS_AWS_FAILURE_H
@@ -22,7 +22,7 @@ struct ks_failure {
     char code[KS_FAILURE_CODE_MAX +
               1]; /* "ResourceNotFoundException"; "" if none was said. Cut if too long. */
     char message[KS_FAILURE_MESSAGE_MAX + 1]; /* Likewise; whole UTF-8 characters. */
-    char request_id[KS_REQUEST_ID_MAX + 1];   /* x-amzn-RequestId. */
+    char request_id[KS_REQUEST_ID_MAX + 1];   /* x-amzn-RequestId, or x-amz-request-id of S3. */
     int status;
     ks_err err;             /* What it means to us; never KS_OK. */
     bool throttled;         /* The server asks for less. */
@@ -34,6 +34,9 @@ struct ks_failure {
 /* Reads it. `head` is the response's header lines as ks_http_answer has them; `status` is not 2xx.
  */
 void ks_failure_read(int status, ks_view head, ks_view body, struct ks_failure *ret_failure);
+
+/* The id of the request in the header lines of an answer; its data is NULL if there is none. */
+ks_view ks_failure_request_id(ks_view head);
 
 /* Fills a failure from a code and message that were found elsewhere (the XML of STS); both are cut
  * if too long. */

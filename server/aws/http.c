@@ -667,7 +667,7 @@ ks_err ks_http_send(struct ks_http *http, const struct ks_http_request *request,
                     struct ks_http_call **ret_call)
 {
     bool known = strcmp(request->method, "GET") == 0 || strcmp(request->method, "POST") == 0 ||
-                 strcmp(request->method, "PUT") == 0;
+                 strcmp(request->method, "PUT") == 0 || strcmp(request->method, "DELETE") == 0;
 
     assert(!http->working && known);
     assert(!request->stream || request->sink != NULL);

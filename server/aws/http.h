@@ -71,7 +71,7 @@ struct ks_http_answer {
 };
 
 struct ks_http_request {
-    const char *method;                   /* GET, POST, PUT. */
+    const char *method;                   /* GET, POST, PUT, DELETE. */
     const char *url;                      /* http or https, without user info; copied. */
     const struct ks_http_header *headers; /* Host, Content-Length are ours if absent. Copied. */
     uint32_t header_count;

@@ -75,6 +75,13 @@ enum {
     KS_AWS_SILENCE_MS = 10000,
     KS_AWS_SILENCE_KEPT_MS = 5000,
 
+    /* rest: path, query and headers of a request: two keys of S3 (1,024 bytes each), each byte encoded as three, and
+       the ARN of a key of KMS. */
+    KS_REST_TEXT_MAX = 8 * 1024,
+    /* rest: of KS_HTTP_HEADERS_MAX the client itself sends up to 8. */
+    KS_REST_HEADERS_MAX = 6,
+    KS_BUCKET_MAX = 63, /* "Bucket naming rules" of S3: 3 to 63. */
+
     /* client: "Kinesis_20131202.RegisterStreamConsumer" has 39 characters. */
     KS_AWS_TARGET_MAX = 95,
     KS_CONTENT_TYPE_MAX = 63

@@ -22,6 +22,7 @@ static const struct service {
     [KS_SETTINGS_STS] = {"sts", "AWS_ENDPOINT_URL_STS"},
     [KS_SETTINGS_SQS] = {"sqs", "AWS_ENDPOINT_URL_SQS"},
     [KS_SETTINGS_SNS] = {"sns", "AWS_ENDPOINT_URL_SNS"},
+    [KS_SETTINGS_S3] = {"s3", "AWS_ENDPOINT_URL_S3"},
 };
 
 /* Both files, and what they say about the profile. */

@@ -18,9 +18,10 @@ enum ks_settings_service {
     KS_SETTINGS_DYNAMODB,
     KS_SETTINGS_STS,
     KS_SETTINGS_SQS,
-    KS_SETTINGS_SNS
+    KS_SETTINGS_SNS,
+    KS_SETTINGS_S3
 };
-enum { KS_SETTINGS_SERVICES = KS_SETTINGS_SNS + 1 };
+enum { KS_SETTINGS_SERVICES = KS_SETTINGS_S3 + 1 };
 
 struct ks_settings {
     char region[KS_REGION_MAX + 1]; /* "": nobody says. */

@@ -27,6 +27,19 @@ static ks_err append_encoded(struct ks_bytes *bytes, uint8_t byte)
                            ks_view_of((const char[]){'%', HEX[byte >> 4], HEX[byte & 15]}, 3));
 }
 
+ks_err ks_sigv4_encode(struct ks_bytes *bytes, ks_view text, const char *others)
+{
+    for (size_t at = 0; at < text.size; at++) {
+        const uint8_t byte = text.data[at];
+
+        if (byte != '\0' && strchr(others, byte) != NULL)
+            KS_TRY(ks_bytes_append_byte(bytes, byte));
+        else
+            KS_TRY(append_encoded(bytes, byte));
+    }
+    return KS_OK;
+}
+
 /* --- Path --- */
 
 /* Appends `path` without empty and dot segments, as RFC 3986 5.2.4 does, and with one slash for
@@ -59,13 +72,7 @@ static ks_err append_path(struct ks_bytes *bytes, const struct ks_sigv4_request 
         return append_normalized(bytes, path);
     if (path.size == 0)
         return ks_bytes_append_byte(bytes, '/');
-    for (size_t at = 0; at < path.size; at++) {
-        if (path.data[at] == '/')
-            KS_TRY(ks_bytes_append_byte(bytes, '/'));
-        else
-            KS_TRY(append_encoded(bytes, path.data[at]));
-    }
-    return KS_OK;
+    return ks_sigv4_encode(bytes, path, "/");
 }
 
 /* --- Query --- */

@@ -69,6 +69,9 @@ KS_MUST_USE ks_err ks_sigv4_sign(struct ks_sigv4_signer *signer,
                                  const struct ks_sigv4_request *request,
                                  struct ks_sigv4_signature *ret_signature);
 
+/* Appends `text` percent-encoded (RFC 3986): the unreserved characters stay, and those of `others`. FULL, NO_MEMORY. */
+KS_MUST_USE ks_err ks_sigv4_encode(struct ks_bytes *bytes, ks_view text, const char *others);
+
 /* The two steps on the way, for vectors: appended to `bytes`; the names of the signed headers to
  * `names`. */
 KS_MUST_USE ks_err ks_sigv4_canonical(const struct ks_sigv4_request *request,

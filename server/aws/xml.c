@@ -137,6 +137,34 @@ ks_err ks_xml_child(ks_view content, const char *name, ks_view *ret_content)
     return ks_xml_next(&content, name, ret_content);
 }
 
+/* The value of a digit; 99: it is none. */
+static unsigned digit_of(uint8_t c)
+{
+    if (c >= '0' && c <= '9')
+        return c - (unsigned)'0';
+    c |= 0x20; /* Lower case. */
+    return c >= 'a' && c <= 'f' ? c - (unsigned)'a' + 10 : 99;
+}
+
+/* "&#34;" or "&#x22;", with up to seven digits. */
+static ks_err take_number(ks_view *text, char *ret_byte)
+{
+    enum { DIGITS_MAX = 7, ASCII_MAX = 0x7f };
+    const bool hex = ks_view_starts(*text, KS_VIEW("&#x"));
+    const unsigned base = hex ? 16 : 10;
+    const size_t begin = hex ? 3 : 2;
+    size_t at = begin;
+    unsigned value = 0;
+    ks_view taken;
+
+    while (at < text->size && at - begin < DIGITS_MAX && digit_of(text->data[at]) < base)
+        value = value * base + digit_of(text->data[at++]);
+    if (at == begin || at == text->size || text->data[at] != ';' || value == 0 || value > ASCII_MAX)
+        return KS_FAIL(MALFORMED);
+    *ret_byte = (char)value;
+    return ks_view_take(text, at + 1, &taken);
+}
+
 static ks_err take_entity(ks_view *text, char *ret_byte)
 {
     static const struct entity {
@@ -146,6 +174,8 @@ static ks_err take_entity(ks_view *text, char *ret_byte)
         {"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}, {"&apos;", '\''}};
     ks_view taken;
 
+    if (ks_view_starts(*text, KS_VIEW("&#")))
+        return take_number(text, ret_byte);
     for (size_t at = 0; at < sizeof(ENTITIES) / sizeof(ENTITIES[0]); at++) {
         ks_view name = ks_view_text(ENTITIES[at].name);
         if (ks_view_starts(*text, name)) {

@@ -125,10 +125,11 @@ static ks_err find_role(struct ks_cloud *cloud, enum ks_aws_service service,
                         const struct ks_cloud_role *role, struct ks_credentials_source **ret_source,
                         struct ks_detail *detail)
 {
-    static const char *const names[] = {[KS_AWS_KINESIS] = "kinesis",
-                                        [KS_AWS_DYNAMODB] = "dynamodb",
-                                        [KS_AWS_SQS] = "sqs",
-                                        [KS_AWS_SNS] = "sns"};
+    static const char *const names[KS_AWS_SERVICES] = {[KS_AWS_KINESIS] = "kinesis",
+                                                       [KS_AWS_DYNAMODB] = "dynamodb",
+                                                       [KS_AWS_SQS] = "sqs",
+                                                       [KS_AWS_SNS] = "sns",
+                                                       [KS_AWS_S3] = "s3"};
     struct ks_credentials_options options = {
         .loop = cloud->loop,
         .http = cloud->http,
@@ -256,6 +257,7 @@ static enum ks_settings_service settings_of(enum ks_aws_service service)
     case KS_AWS_DYNAMODB: return KS_SETTINGS_DYNAMODB;
     case KS_AWS_SQS: return KS_SETTINGS_SQS;
     case KS_AWS_SNS: return KS_SETTINGS_SNS;
+    case KS_AWS_S3: return KS_SETTINGS_S3;
     }
     assert(false);
     return KS_SETTINGS_KINESIS;
@@ -280,6 +282,7 @@ static ks_err rules_at(const struct ks_cloud_part *part, const struct ks_cloud_p
     }
     if (place->stream[0] != '\0')
         rules.stream_arn = place->stream;
+    rules.bucket = place->bucket;
     *ret_rules = rules;
     return KS_OK;
 }

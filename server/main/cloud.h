@@ -14,8 +14,6 @@
 #include "base/limits.h"
 #include "base/loop.h"
 
-enum { KS_AWS_SERVICES = KS_AWS_SNS + 1 };
-
 /* A role that the client of a service assumes; "" or NULL: none. */
 struct ks_cloud_role {
     const char *arn;
@@ -49,6 +47,7 @@ struct ks_cloud_place {
     const char *region; /* "": that of the settings. */
     const char *url;    /* Where no setting names an endpoint; "": as the region says. */
     const char *stream; /* Of Kinesis: the ARN of the stream; "": it is named. */
+    const char *bucket; /* Of S3; NULL: there is none. */
     const char *source; /* The option that asks, for errors. */
 };
 

@@ -33,6 +33,11 @@ void aws_rig_open_with(struct aws_rig *rig, struct ks_loop *loop, enum ks_aws_se
                                            .silence = options->silence,
                                            .rules = options->rules,
                                            .seed = 1};
+    static const char *const names[KS_AWS_SERVICES] = {[KS_AWS_KINESIS] = "kinesis",
+                                                       [KS_AWS_DYNAMODB] = "dynamodb",
+                                                       [KS_AWS_SQS] = "sqs",
+                                                       [KS_AWS_SNS] = "sns",
+                                                       [KS_AWS_S3] = "s3"};
     struct ks_endpoint endpoint;
     struct ks_detail detail = {""};
 
@@ -40,8 +45,7 @@ void aws_rig_open_with(struct aws_rig *rig, struct ks_loop *loop, enum ks_aws_se
     EXPECT_OK(ks_http_new(loop, &http, &rig->http, &detail));
     credentials.http = rig->http;
     EXPECT_OK(ks_credentials_source_new(&credentials, &rig->credentials, &detail));
-    EXPECT_OK(ks_endpoint_resolve(service == KS_AWS_KINESIS ? "kinesis" : "dynamodb", "us-east-1",
-                                  url, &endpoint, &detail));
+    EXPECT_OK(ks_endpoint_resolve(names[service], "us-east-1", url, &endpoint, &detail));
     client.http = rig->http;
     client.credentials = rig->credentials;
     client.endpoint = &endpoint;

@@ -289,3 +289,51 @@ TEST(a_bad_url_is_told_with_its_source)
     rules.fips = true;
     expect_refused(&rules, NULL, "AWS_ENDPOINT_URL_STS cannot go together with FIPS endpoints");
 }
+
+/* Source: the endpoint rule set of S3 in botocore, and "Amazon S3 endpoints" of the AWS General Reference. */
+TEST(a_bucket_is_in_the_host_or_in_the_path)
+{
+    static const struct {
+        struct ks_endpoint_rules rules;
+        const char *url;
+    } cases[] = {
+        {{.region = "eu-west-1", .bucket = "b-1"}, "https://b-1.s3.eu-west-1.amazonaws.com/"},
+        {{.region = "eu-west-1", .bucket = "b.1"}, "https://s3.eu-west-1.amazonaws.com/b.1/"},
+        {{.region = "us-east-1", .bucket = "b-1", .fips = true},
+         "https://b-1.s3-fips.us-east-1.amazonaws.com/"},
+        {{.region = "us-gov-west-1", .bucket = "b-1", .fips = true},
+         "https://b-1.s3-fips.us-gov-west-1.amazonaws.com/"},
+        {{.region = "cn-north-1", .bucket = "b-1", .dualstack = true},
+         "https://b-1.s3.dualstack.cn-north-1.amazonaws.com.cn/"},
+        {{.region = "us-east-1", .bucket = "b-1", .fips = true, .dualstack = true},
+         "https://b-1.s3-fips.dualstack.us-east-1.amazonaws.com/"},
+        {{.region = "us-east-1", .bucket = "b-1", .url = "http://127.0.0.1:9000"},
+         "http://127.0.0.1:9000/b-1/"},
+        {{.region = "us-east-1", .bucket = "b-1", .url = "http://127.0.0.1:9000/s3"},
+         "http://127.0.0.1:9000/s3/b-1/"},
+    };
+
+    for (size_t at = 0; at < sizeof(cases) / sizeof(cases[0]); at++) {
+        struct ks_endpoint_rules rules = cases[at].rules;
+        struct ks_endpoint endpoint;
+
+        rules.service = "s3";
+        endpoint = found(&rules, "", KS_ENDPOINT_DATA);
+        EXPECT_STR(endpoint.url, cases[at].url);
+        EXPECT_STR(endpoint.path, strchr(cases[at].url + 8, '/'));
+        EXPECT_STR(endpoint.region, rules.region);
+    }
+}
+
+TEST(a_path_with_no_room_for_the_bucket_is_refused)
+{
+    char url[300];
+    struct ks_endpoint endpoint;
+    const struct ks_endpoint_rules rules = {
+        .service = "s3", .region = "us-east-1", .url = url, .bucket = "bucket"};
+
+    memset(url, 'x', sizeof(url));
+    memcpy(url, "http://h/", 9);
+    url[9 + 250] = '\0';
+    EXPECT_ERR(ks_endpoint_find(&rules, NULL, KS_ENDPOINT_CONTROL, &endpoint, NULL), INVALID);
+}

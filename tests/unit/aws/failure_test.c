@@ -96,8 +96,8 @@ TEST(xml_of_the_query_protocol_says_the_same)
                                "</ErrorResponse>"));
     EXPECT(ks_err_is(failure.err, KS_ERR_NOT_FOUND));
     failure = read_one(
-        400, "", KS_VIEW("<ErrorResponse><Error><Code>A&#10;B</Code></Error></ErrorResponse>"));
-    EXPECT_STR(failure.code, "A&#10;B");
+        400, "", KS_VIEW("<ErrorResponse><Error><Code>A&#228;B</Code></Error></ErrorResponse>"));
+    EXPECT_STR(failure.code, "A&#228;B");
     failure = read_one(502, "Content-Type: text/html\r\n", KS_VIEW("<html><body>Bad gateway"));
     EXPECT_STR(failure.code, "");
     EXPECT(ks_err_is(failure.err, KS_ERR_SERVER));
@@ -234,5 +234,52 @@ TEST(the_request_is_told_and_the_message_cut_for_it)
         ks_detail_set(&detail, "so it is");
         ks_failure_name_request(&detail, ks_view_text(none[at]));
         EXPECT_STR(detail.text, "so it is");
+    }
+}
+
+/* ---- XML ---- */
+
+TEST(an_error_of_s3_says_its_code_and_message)
+{
+    struct ks_failure failure =
+        read_one(503, "Content-Type: application/xml\r\nx-amz-request-id: R1\r\n",
+                 KS_VIEW("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>SlowDown</Code>"
+                         "<Message>Please reduce your request rate.</Message></Error>"));
+
+    EXPECT_STR(failure.code, "SlowDown");
+    EXPECT_STR(failure.message, "Please reduce your request rate.");
+    EXPECT_STR(failure.request_id, "R1");
+    EXPECT(failure.throttled);
+    failure = read_one(404, "", KS_VIEW("<Error><Code>NoSuchKey</Code></Error>"));
+    EXPECT_ERR(failure.err, NOT_FOUND);
+    failure = read_one(412, "", KS_VIEW("<Error><Code>PreconditionFailed</Code></Error>"));
+    EXPECT_ERR(failure.err, CONDITION);
+    failure = read_one(409, "", KS_VIEW("<Error><Code>ConditionalRequestConflict</Code></Error>"));
+    EXPECT_ERR(failure.err, BUSY);
+    failure = read_one(403, "", KS_VIEW("<Error><Code>InvalidAccessKeyId</Code></Error>"));
+    EXPECT_ERR(failure.err, DENIED);
+    EXPECT(failure.token_expired);
+    failure = read_one(501, "", KS_VIEW("<Error><Code>NotImplemented</Code></Error>"));
+    EXPECT_ERR(failure.err, UNSUPPORTED);
+}
+
+TEST(an_error_within_its_response_is_read)
+{
+    const struct ks_failure failure = read_one(
+        400, "", KS_VIEW("<ErrorResponse><Error><Code>Throttling</Code></Error></ErrorResponse>"));
+
+    EXPECT_STR(failure.code, "Throttling");
+}
+
+TEST(xml_that_cannot_be_read_is_judged_by_its_status)
+{
+    static const char *const bodies[] = {"<", "<Error>", "<Error><Code>SlowDown</Code>", "<html/>",
+                                         "<!DOCTYPE x><Error><Code>SlowDown</Code></Error>"};
+
+    for (size_t at = 0; at < sizeof(bodies) / sizeof(bodies[0]); at++) {
+        const struct ks_failure failure = read_one(503, "", ks_view_text(bodies[at]));
+
+        EXPECT_STR(failure.code, "");
+        EXPECT_ERR(failure.err, SERVER);
     }
 }

@@ -196,6 +196,8 @@ TEST(urls_are_found_in_order)
     expect_url(KS_SETTINGS_SNS, "http://all:1", "AWS_ENDPOINT_URL");
     set("AWS_ENDPOINT_URL_SNS", "http://sns:1");
     expect_url(KS_SETTINGS_SNS, "http://sns:1", "AWS_ENDPOINT_URL_SNS");
+    set("AWS_ENDPOINT_URL_S3", "http://bucket:1");
+    expect_url(KS_SETTINGS_S3, "http://bucket:1", "AWS_ENDPOINT_URL_S3");
     set("AWS_ENDPOINT_URL_DYNAMODB", "http://ddb:1");
     expect_url(KS_SETTINGS_DYNAMODB, "http://ddb:1", "AWS_ENDPOINT_URL_DYNAMODB");
     set("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "TRUE");

@@ -90,8 +90,36 @@ TEST(text_is_trimmed_and_its_entities_replaced)
     EXPECT_STR(text, "&lt;");
     EXPECT_OK(ks_xml_text(KS_VIEW("7654321"), text, sizeof(text)));
     EXPECT(ks_err_is(ks_xml_text(KS_VIEW("87654321"), text, sizeof(text)), KS_ERR_FULL));
-    EXPECT(ks_err_is(ks_xml_text(KS_VIEW("&#65;"), text, sizeof(text)), KS_ERR_MALFORMED));
     EXPECT(ks_err_is(ks_xml_text(KS_VIEW("&"), text, sizeof(text)), KS_ERR_MALFORMED));
     EXPECT(ks_err_is(ks_xml_text(KS_VIEW("a<b"), text, sizeof(text)), KS_ERR_MALFORMED));
     EXPECT(ks_err_is(ks_xml_text(KS_VIEW("a\0b"), text, sizeof(text)), KS_ERR_MALFORMED));
+}
+
+TEST(characters_of_ascii_may_be_numbers)
+{
+    static const char *const broken[] = {"&#;",    "&#x;",   "&#0;",   "&#x80;",     "&#128;",
+                                         "&#65",   "&#x",    "&#",     "&#6a;",      "&#xg;",
+                                         "&#-65;", "&#+65;", "&# 65;", "&#00000065;"};
+    char text[8];
+
+    EXPECT_OK(ks_xml_text(KS_VIEW("&#34;a&#x22;&#x3C;"), text, sizeof(text)));
+    EXPECT_STR(text, "\"a\"<");
+    for (size_t at = 0; at < sizeof(broken) / sizeof(broken[0]); at++)
+        EXPECT(
+            ks_err_is(ks_xml_text(ks_view_text(broken[at]), text, sizeof(text)), KS_ERR_MALFORMED));
+}
+
+TEST(elements_of_a_list_follow_one_another)
+{
+    ks_view rest = KS_VIEW("<a>1</a><b><a>no</a></b><a/><a>3</a> text <c/>");
+    ks_view content;
+
+    EXPECT_OK(ks_xml_next(&rest, "a", &content));
+    EXPECT(ks_view_equal(content, KS_VIEW("1")));
+    EXPECT_OK(ks_xml_next(&rest, "a", &content));
+    EXPECT_EQ_U64(content.size, 0);
+    EXPECT_OK(ks_xml_next(&rest, "a", &content));
+    EXPECT(ks_view_equal(content, KS_VIEW("3")));
+    EXPECT_ERR(ks_xml_next(&rest, "a", &content), NOT_FOUND);
+    EXPECT(ks_view_equal(rest, KS_VIEW(" text <c/>")));
 }

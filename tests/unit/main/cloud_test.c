@@ -290,6 +290,24 @@ TEST(client_of_a_place_asks_where_the_settings_or_the_place_say)
     EXPECT_CONTAINS(line_at(&place, "eu-west-1"), "kinesis.eu-west-1.amazonaws.com/");
 }
 
+TEST(client_of_a_bucket_asks_at_its_host_or_at_the_configured_url)
+{
+    const struct ks_cloud_place place = {.service = KS_AWS_S3,
+                                         .region = "",
+                                         .url = "",
+                                         .stream = "",
+                                         .bucket = "my-bucket",
+                                         .source = "--dead-letters"};
+
+    set_environment();
+    EXPECT_CONTAINS(line_at(&place, "eu-central-1"),
+                    "s3 is asked at https://my-bucket.s3.eu-central-1.amazonaws.com/");
+    EXPECT(setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9", 1) == 0);
+    EXPECT_CONTAINS(line_at(&place, "eu-central-1"),
+                    "s3 is asked at http://127.0.0.1:9/my-bucket/");
+    EXPECT(unsetenv("AWS_ENDPOINT_URL_S3") == 0);
+}
+
 TEST(client_of_a_place_without_a_region_is_refused)
 {
     const struct ks_cloud_place place = {.service = KS_AWS_KINESIS,
