@@ -16,11 +16,13 @@
  *     status             Answers `MODE connections N swallowed BYTES`.
  *
  * On HTTP/1.1, to the next COUNT requests, at most one of these to each:
- *     refuse STATUS CODE COUNT   It is not passed on, but answered like AWS does: `refuse 400 ThrottlingException 3`.
+ *     refuse STATUS CODE COUNT   It is not passed on, but answered like AWS does: `refuse 400 ThrottlingException 3`;
+ *                                in XML without an X-Amz-Target.
  *     lose COUNT                 It is passed on; when its answer comes, the connection is reset.
  *     wrong-crc COUNT            Its answer's x-amz-crc32 does not fit.
  * and beside these:
- *     only OPERATION             They happen to requests of this X-Amz-Target only; `only any`: to all again.
+ *     only OPERATION             They happen to requests of this X-Amz-Target only; without one (S3), of this method
+ *                                only: `only PUT`. `only any`: to all again.
  *     spoiled                    Answers to how many they have happened since the proxy began: `N`.
  *     skew SECONDS               The Date of every answer is moved by that much.
  *

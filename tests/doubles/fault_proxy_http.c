@@ -73,7 +73,9 @@ static bool is_meant(const struct http_rules *rules, uint8_t *head, size_t head_
 
     if (only == 0)
         return true;
-    return target != NULL && size > only && target[size - only - 1] == '.' &&
+    if (target == NULL)
+        return head_size > only && head[only] == ' ' && memcmp(head, rules->only, only) == 0;
+    return size > only && target[size - only - 1] == '.' &&
            memcmp(target + size - only, rules->only, only) == 0;
 }
 
@@ -88,10 +90,13 @@ static bool take_one(uint32_t *left)
 /* One fault for a request. */
 static void choose(struct http *http, struct http_rules *rules, uint8_t *head, size_t size)
 {
+    size_t target_size;
+
     http->refusing = http->losing = http->spoiling = false;
     if (!is_meant(rules, head, size))
         return;
     http->refusal = rules->refusal;
+    http->xml = find_header(head, size, "x-amz-target", &target_size) == NULL;
     http->refusing = take_one(&rules->refuse);
     http->losing = !http->refusing && take_one(&rules->lose);
     http->spoiling = !http->refusing && !http->losing && take_one(&rules->wrong_crc);
@@ -137,15 +142,20 @@ enum http_verdict http_request(struct http *http, struct http_rules *rules, cons
 
 size_t http_print_refusal(const struct http *http, char text[HTTP_ANSWER_BYTES])
 {
-    char body[HTTP_CODE_BYTES + 64];
-    int size =
-        snprintf(body, sizeof body, "{\"__type\":\"%s\",\"message\":\"Said by the fault proxy.\"}",
-                 http->refusal.code);
+    static const char in_xml[] =
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+        "<Error><Code>%s</Code><Message>Said by the fault proxy.</Message></Error>";
+    static const char in_json[] = "{\"__type\":\"%s\",\"message\":\"Said by the fault proxy.\"}";
+    char body[HTTP_CODE_BYTES + 160];
+    int size = http->xml ? snprintf(body, sizeof body, in_xml, http->refusal.code)
+                         : snprintf(body, sizeof body, in_json, http->refusal.code);
 
     return (size_t)snprintf(text, HTTP_ANSWER_BYTES,
-                            "HTTP/1.1 %d Refused\r\nContent-Type: application/x-amz-json-1.0\r\n"
-                            "x-amzn-RequestId: FAULTPROXY\r\nContent-Length: %d\r\n\r\n%s",
-                            http->refusal.status, size, body);
+                            "HTTP/1.1 %d Refused\r\nContent-Type: %s\r\n"
+                            "%s: FAULTPROXY\r\nContent-Length: %d\r\n\r\n%s",
+                            http->refusal.status,
+                            http->xml ? "application/xml" : "application/x-amz-json-1.0",
+                            http->xml ? "x-amz-request-id" : "x-amzn-RequestId", size, body);
 }
 
 /* ---- Answers ---- */

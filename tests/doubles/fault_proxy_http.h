@@ -18,7 +18,7 @@ struct http_refusal {
     char code[HTTP_CODE_BYTES];
 };
 
-/* What is to happen, to so many of the next requests: of the operation `only`, "" = of any. */
+/* What is to happen, to so many of the next requests: of the operation or the method `only`, "" = of any. */
 struct http_rules {
     struct http_refusal refusal;
     uint32_t refuse; /* Answered with the refusal, and not passed on. */
@@ -39,6 +39,7 @@ struct http {
     struct http_side requests, answers;
     /* What happens to the request that is under way. */
     bool refusing, losing, spoiling;
+    bool xml; /* It has no X-Amz-Target: its refusal is as S3 writes it. */
     struct http_refusal refusal;
 };
 

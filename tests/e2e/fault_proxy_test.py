@@ -242,6 +242,8 @@ class Http:
                     self.end_headers()
                     self.wfile.write(body)
 
+            do_PUT = do_POST
+
             def log_message(self, *_):
                 pass
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -257,6 +259,13 @@ def http_world(folder):
 
 def post(client, body, operation="PutItem"):
     client.request("POST", "/", body, {"X-Amz-Target": "DynamoDB_20120810." + operation})
+    answer = client.getresponse()
+    return answer.status, answer.headers, answer.read()
+
+
+def put(client, body):
+    """As to S3: without an X-Amz-Target."""
+    client.request("PUT", "/bucket/key", body)
     answer = client.getresponse()
     return answer.status, answer.headers, answer.read()
 
@@ -324,6 +333,19 @@ def only_one_operation_is_meant(folder):
     proxy.do("heal")
     check_equal(post(client, b"x", "UpdateItem")[0], 200, "healed")
     check_equal(len(server.got), 4, "at the server")
+
+
+@test(seconds=20)
+def only_one_method_is_meant_where_there_is_no_target(folder):
+    server, proxy, client = http_world(folder)
+    proxy.do("only PUT")
+    proxy.do("refuse 503 SlowDown 1")
+    check_equal(post(client, b"x", "PUT_")[0], 200, "another method")
+    status, headers, answer = put(client, b"no")
+    check_equal((status, headers["Content-Type"]), (503, "application/xml"), "refused")
+    check(b"<Error><Code>SlowDown</Code>" in answer, answer)
+    check_equal(put(client, b"yes")[::2], (200, b"yes"), "after")
+    check_equal((server.got, proxy.say("spoiled")), ([b"x", b"yes"], "1"), "at the server")
 
 
 @test(seconds=20)
