@@ -60,6 +60,14 @@ const char *ks_letter_clean(struct ks_letter *letter)
     return first;
 }
 
+void ks_letter_drop_claim(struct ks_letter *letter, int64_t now_ms)
+{
+    if (letter->claim.size > 0 && letter->claimed_until_ms >= now_ms)
+        return;
+    letter->claim = KS_VIEW("");
+    letter->claimed_until_ms = 0;
+}
+
 /* ---- Lists ---- */
 
 ks_err ks_letter_list_init(struct ks_letter_list *list, uint32_t most, size_t bytes_max)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* letter.h - what the stores of dead letters share: whether a letter can have been a record, and lists of letters with
- * the bytes that their views are of. Pure values, usable on any thread.
+/* letter.h - what the stores of dead letters share: whether a letter can have been a record, how long a claim lasts,
+ * and lists of letters with the bytes that their views are of. Pure values, usable on any thread.
  */
 #ifndef KS_ADAPTERS_LETTER_H
 #define KS_ADAPTERS_LETTER_H
@@ -10,6 +10,11 @@
 /* Empties what no record can have had. Returns the name of the first of it; NULL: there is none. A record that is
  * delivered again goes to sockets without another look at its names: a letter that is damaged so is not redriven. */
 const char *ks_letter_clean(struct ks_letter *letter);
+
+enum { KS_LETTER_CLAIM_MS = 60000 }; /* How long a claim lasts that is not renewed. */
+
+/* Removes a claim that is over at `now_ms`, which is by the clock of the store. */
+void ks_letter_drop_claim(struct ks_letter *letter, int64_t now_ms);
 
 /* Letters are added one after the other; what their views are of is copied. Until ks_letter_list_settle() the copies
  * may move, and the views stay what they were when they were added. */

@@ -14,13 +14,13 @@
 #ifndef KS_ADAPTERS_DYNAMODB_LETTER_ITEM_H
 #define KS_ADAPTERS_DYNAMODB_LETTER_ITEM_H
 
+#include "adapters/letter.h"
 #include "aws/json.h"
 #include "ports/dead_letters.h"
 
 enum {
     /* The stream (an ARN at most), and the shard. */
     KS_LETTER_SHARD_MAX = KS_LETTER_STREAM_MAX + 1 + KS_SHARD_ID_MAX,
-    KS_LETTER_CLAIM_MS = 60000, /* How long a claim lasts. */
     /* Sequence and sub-sequence number. */
     KS_LETTER_PLACE_MAX = KS_SEQUENCE_MAX + 24,
     /* An item has 400 KB at most (DynamoDB quotas): the rest is for the other attributes. */

@@ -332,8 +332,7 @@ static ks_err read_item(struct ask *ask, const struct ks_json *item, struct ks_l
     ks_bytes_clear(bytes);
     KS_TRY(ks_bytes_reserve(bytes, ks_letter_item_bytes(item)));
     *ret_damage = ks_letter_read(item, ask->store->stream, bytes, ret_letter);
-    if (ret_letter->claimed_until_ms < ks_aws_client_now_ms(ask->store->client))
-        ret_letter->claim = KS_VIEW("");
+    ks_letter_drop_claim(ret_letter, ks_aws_client_now_ms(ask->store->client));
     if (*ret_damage != NULL)
         note_damage(ask, item, *ret_damage);
     return KS_OK;

@@ -57,6 +57,20 @@ TEST(what_does_not_fit_is_no_letter_of_the_list)
     ks_letter_list_free(&list);
 }
 
+TEST(a_claim_is_dropped_once_it_is_over)
+{
+    struct ks_letter one = letter(KS_VIEW(""));
+
+    one.claim = KS_VIEW("w#1.0");
+    one.claimed_until_ms = 1000;
+    ks_letter_drop_claim(&one, 1000);
+    EXPECT(ks_view_equal(one.claim, KS_VIEW("w#1.0")));
+    EXPECT_EQ_I64(one.claimed_until_ms, 1000);
+    ks_letter_drop_claim(&one, 1001);
+    EXPECT_EQ_U64(one.claim.size, 0);
+    EXPECT_EQ_I64(one.claimed_until_ms, 0);
+}
+
 TEST(a_list_of_no_letters_takes_no_memory)
 {
     struct ks_letter_list list;
