@@ -24,6 +24,7 @@ static void hear(const struct ks_letter *letter)
     EXPECT_OK(ks_view_copy_text(letter->shard_id, heard.shard, sizeof heard.shard));
     EXPECT_OK(ks_view_copy_text(letter->partition_key, heard.key, sizeof heard.key));
     EXPECT_OK(ks_view_copy_text(letter->reason, heard.reason, sizeof heard.reason));
+    EXPECT_OK(ks_view_copy_text(letter->claim, heard.claim, sizeof heard.claim));
 }
 
 void letters_answered(void *arg, const struct ks_letters_answer *answer)

@@ -22,6 +22,8 @@ struct letters_adapter {
     /* One more store on the same file or table, that can be asked. */
     ks_err (*open)(struct ks_dead_letters **ret_store, struct ks_detail *ret_detail);
     void (*tear_down)(void);
+    /* Behind the store: the claim on the letter has been over for long. NULL: there are no claims. */
+    void (*end_claim)(const char *sequence, const char *claim);
 };
 
 extern const struct letters_adapter letters_sqlite;
@@ -46,6 +48,7 @@ struct letters_heard {
     char shard[KS_SHARD_ID_MAX + 1];
     char key[64];
     char reason[64];
+    char claim[64];
     char detail[KS_DETAIL_SIZE];
 };
 extern struct letters_heard heard;

@@ -126,6 +126,109 @@ void letters_suite_two_stores_share_letters_and_one_of_them_removes_one(void)
     EXPECT_EQ_I64(letters_remove("7"), KS_REFUSED);
 }
 
+/* ---- Claims ---- */
+
+static enum ks_outcome claim(const char *sequence, uint32_t attempts, const char *by)
+{
+    const uint32_t before = heard.calls;
+    struct ks_letter letter = letters_make(sequence, 0);
+
+    letter.attempts = attempts;
+    letter.claim = ks_view_text(by);
+    letters_store->vtable->claim(letters_store, &letter, letters_answered, NULL);
+    letters_await(before);
+    return heard.outcome;
+}
+
+/* Given up again, for the second time, or removed, under a claim. */
+static enum ks_outcome settle(const char *sequence, const char *by, bool removed)
+{
+    const uint32_t before = heard.calls;
+    struct ks_letter letter = letters_make(sequence, 0);
+
+    letter.attempts = 2;
+    letter.claim = ks_view_text(by);
+    if (removed)
+        letters_store->vtable->remove(letters_store, letter.id, letter.claim, letters_answered,
+                                      NULL);
+    else
+        letters_store->vtable->amend(letters_store, &letter, letters_answered, NULL);
+    letters_await(before);
+    return heard.outcome;
+}
+
+void letters_suite_one_claim_at_a_time_is_on_a_letter_until_it_was_given_up_again(void)
+{
+    EXPECT_EQ_I64(claim("7", 1, "a#1.0"), KS_REFUSED);
+    EXPECT_EQ_I64(letters_write_one("7", 10), KS_DONE);
+    EXPECT_EQ_I64(claim("7", 1, "a#1.0"), KS_DONE);
+    EXPECT_EQ_I64(claim("7", 1, "b#1.0"), KS_REFUSED);
+    EXPECT_EQ_I64(claim("7", 1, "a#1.0"), KS_DONE);
+    EXPECT_EQ_I64(letters_find("7"), KS_DONE);
+    EXPECT_STR(heard.claim, "a#1.0");
+    EXPECT(heard.first.claimed_until_ms > 0);
+    EXPECT_EQ_I64(settle("7", "b#1.0", false), KS_REFUSED);
+    EXPECT_EQ_I64(settle("7", "b#1.0", true), KS_REFUSED);
+    EXPECT_EQ_I64(settle("7", "a#1.0", false), KS_DONE);
+    EXPECT_EQ_I64(letters_find("7"), KS_DONE);
+    EXPECT_STR(heard.claim, "");
+    EXPECT_EQ_I64(heard.first.claimed_until_ms, 0);
+    EXPECT_EQ_I64(settle("7", "a#1.0", true), KS_REFUSED);
+    EXPECT_EQ_I64(claim("7", 2, "b#1.0"), KS_DONE);
+    EXPECT_EQ_I64(settle("7", "b#1.0", true), KS_DONE);
+    EXPECT_EQ_I64(letters_find("7"), KS_DONE);
+    EXPECT_EQ_U64(heard.count, 0);
+}
+
+/* Another worker has redriven it since the caller read it. */
+void letters_suite_a_letter_with_other_attempts_is_not_claimed(void)
+{
+    EXPECT_EQ_I64(letters_write_one("7", 10), KS_DONE);
+    EXPECT_EQ_I64(letters_amend("7", 2), KS_DONE);
+    EXPECT_EQ_I64(claim("7", 1, "a#1.0"), KS_REFUSED);
+    EXPECT_EQ_I64(claim("7", 2, "a#1.0"), KS_DONE);
+}
+
+/* A removal of unknown outcome may arrive late. */
+void letters_suite_a_letter_that_is_written_anew_has_no_claim(void)
+{
+    EXPECT_EQ_I64(letters_write_one("7", 10), KS_DONE);
+    EXPECT_EQ_I64(claim("7", 1, "a#1.0"), KS_DONE);
+    EXPECT_EQ_I64(letters_write_one("7", 10), KS_DONE);
+    EXPECT_EQ_I64(settle("7", "a#1.0", true), KS_REFUSED);
+    EXPECT_EQ_I64(letters_find("7"), KS_DONE);
+    EXPECT_EQ_U64(heard.count, 1);
+    EXPECT_STR(heard.claim, "");
+}
+
+void letters_suite_a_claim_that_is_over_is_not_seen_and_gives_way(void)
+{
+    EXPECT_EQ_I64(letters_write_one("7", 10), KS_DONE);
+    EXPECT_EQ_I64(claim("7", 1, "a#1.0"), KS_DONE);
+    letters_of->end_claim("7", "a#1.0");
+    EXPECT_EQ_I64(letters_find("7"), KS_DONE);
+    EXPECT_STR(heard.claim, "");
+    EXPECT_EQ_I64(claim("7", 1, "b#1.0"), KS_DONE);
+    EXPECT_EQ_I64(settle("7", "a#1.0", true), KS_REFUSED);
+    EXPECT_EQ_I64(settle("7", "a#1.0", false), KS_REFUSED);
+    EXPECT_EQ_I64(letters_find("7"), KS_DONE);
+    EXPECT_STR(heard.claim, "b#1.0");
+}
+
+/* Of an operator who discards it, and of a process that knows of no claim. */
+void letters_suite_a_change_that_names_no_claim_is_made_under_any(void)
+{
+    EXPECT_EQ_I64(letters_write_one("7", 10), KS_DONE);
+    EXPECT_EQ_I64(claim("7", 1, "a#1.0"), KS_DONE);
+    EXPECT_EQ_I64(letters_amend("7", 3), KS_DONE);
+    EXPECT_EQ_I64(letters_find("7"), KS_DONE);
+    EXPECT_STR(heard.claim, "");
+    EXPECT_EQ_I64(claim("7", 3, "a#1.0"), KS_DONE);
+    EXPECT_EQ_I64(letters_remove("7"), KS_DONE);
+    EXPECT_EQ_I64(letters_find("7"), KS_DONE);
+    EXPECT_EQ_U64(heard.count, 0);
+}
+
 /* ---- Lists ---- */
 
 void letters_suite_pages_end_at_their_count_and_no_letter_is_missed_or_told_twice(void)

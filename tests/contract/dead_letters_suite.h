@@ -22,8 +22,17 @@
     X(a_store_that_is_closed_answers_nobody)                                                       \
     X(what_was_done_before_a_kill_is_done_after_it)
 
+/* Of those that several processes share. */
+#define DEAD_LETTERS_CLAIMS(X)                                                                     \
+    X(one_claim_at_a_time_is_on_a_letter_until_it_was_given_up_again)                              \
+    X(a_letter_with_other_attempts_is_not_claimed)                                                 \
+    X(a_letter_that_is_written_anew_has_no_claim)                                                  \
+    X(a_claim_that_is_over_is_not_seen_and_gives_way)                                              \
+    X(a_change_that_names_no_claim_is_made_under_any)
+
 #define X(name) void letters_suite_##name(void);
 DEAD_LETTERS_SUITE(X)
+DEAD_LETTERS_CLAIMS(X)
 #undef X
 
 #endif

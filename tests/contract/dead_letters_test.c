@@ -16,4 +16,5 @@ DEAD_LETTERS_SUITE(X)
         letters_rig_run(&letters_dynamodb, letters_suite_##name);                                  \
     }
 DEAD_LETTERS_SUITE(X)
+DEAD_LETTERS_CLAIMS(X)
 #undef X
