@@ -28,6 +28,7 @@ struct letters_adapter {
 
 extern const struct letters_adapter letters_sqlite;
 extern const struct letters_adapter letters_dynamodb;
+extern const struct letters_adapter letters_s3;
 
 /* Of the test that runs. */
 extern const struct letters_adapter *letters_of;

@@ -18,3 +18,12 @@ DEAD_LETTERS_SUITE(X)
 DEAD_LETTERS_SUITE(X)
 DEAD_LETTERS_CLAIMS(X)
 #undef X
+
+#define X(name)                                                                                    \
+    TEST(s3_##name)                                                                                \
+    {                                                                                              \
+        letters_rig_run(&letters_s3, letters_suite_##name);                                        \
+    }
+DEAD_LETTERS_SUITE(X)
+DEAD_LETTERS_CLAIMS(X)
+#undef X

@@ -101,9 +101,10 @@ static inline void give_as(struct ks_aws_call *call, ks_view body, ks_view type)
     const struct ks_aws_request request = call->request;
     static struct ks_failure failure;
 
+    answer.head = KS_VIEW("ETag: \"e\"\r\n"); /* Of S3. */
     if (body.size > 0 && body.data[0] == '!') {
-        answer.status = 400;
         ks_failure_read(400, KS_VIEW_NONE, ks_view_of(body.data + 1, body.size - 1), &failure);
+        answer.status = strcmp(failure.code, "NoSuchKey") == 0 ? 404 : 400;
         answer.err = failure.err;
         answer.failure = &failure;
         ks_failure_explain(&failure, "service", request.operation, &answer.detail);

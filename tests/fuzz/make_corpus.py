@@ -339,6 +339,43 @@ def records_api():
     write("records_api", "expired", b"\0\5" + len(expired).to_bytes(2, "big") + expired + answer)
 
 
+def letters_s3():
+    """What S3 answers, with 0x1e between the answers; '!' begins a failure. The first one is to the look at the start."""
+    def key(number):
+        return f"p/app/demo/s/{number:056}.0000000000.json"
+
+    def page(truncated, *keys):
+        contents = "".join(f"<Contents><Key>{one}</Key><Size>300</Size><ETag>&#34;e&quot;</ETag></Contents>" for one in keys)
+        return (f'<?xml version="1.0"?><ListBucketResult><IsTruncated>{truncated}</IsTruncated>{contents}'
+                "</ListBucketResult>").encode()
+
+    def letter(number, **given):
+        text = {"id": f"s.{number}.0", "stream": "demo", "shard_id": "s", "sequence_number": str(number), "partition_key": "k",
+                "approximate_arrival_timestamp": None, "first_died_at": "2026-11-20T00:00:00.000Z",
+                "died_at": "2026-11-20T00:00:00.000Z", "attempts": 1, "cause": "asked", "reason": "bad", **given, "data": "ZGF0YQ=="}
+        return json.dumps(text).encode() + b"\n"
+
+    def failure(code):
+        return f"!<Error><Code>{code}</Code><Message>m</Message></Error>".encode()
+
+    def story(name, *answers):
+        write("letters_s3", name, b"\x1e".join(answers))
+    gone, changed, empty = failure("NoSuchKey"), failure("PreconditionFailed"), page("false")
+    story("lists", empty, page("true", key(1)), page("false", key(2), key(3)), letter(1), letter(2), page("false", key(3)), letter(3))
+    story("removed", empty, page("false", key(1), key(2), key(3)), gone, gone, page("false", key(3)), letter(3))
+    story("changes", b"?", letter(1), letter(1), b"", page("false", key(1)), b"", changed, letter(1, reason="\u00fc"), b"", empty)
+    story("races", b"?", gone, letter(1), changed, gone, page("false", key(1)), changed, page("false", key(1) + ".bak"), changed, gone,
+          changed, letter(1, died_at="2027-01-01T00:00:00Z"))
+    claimed = letter(1, attempts=2, claim="w#1.0", claimed_until="2999-01-01T00:00:00Z")
+    story("claims", b"#", claimed, letter(1, attempts=2), changed, claimed, b"", claimed, changed, claimed, b"", claimed, changed, claimed,
+          b"", changed, claimed, b"")
+    story("claims_lost", b"#", letter(1, claim=7), letter(1, attempts=2, claim="x#1.0", claimed_until="2999-01-01T00:00:00Z"), letter(1),
+          letter(1, claim="x#1.0"), changed, gone)
+    story("damage", empty, page("false", key(1), key(2)), letter(1, partition_key_base64="//8=", sub_sequence_number=1),
+          letter(2, attempts="x"))
+    story("strange_keys", empty, page("false", "p/app/demo/%2E%2e/x", "p/app/demo/s/~7.json", key(9)), letter(9))
+
+
 def letters_api():
     """Two bytes of choices, then rows: the columns that are given, in the order of the table."""
     def row(**given):
@@ -402,5 +439,6 @@ if __name__ == "__main__":
     http1()
     rows()
     records_api()
+    letters_s3()
     letters_api()
     pattern()
