@@ -307,8 +307,21 @@ build/dynamodb-local: tests/emulators/dynamodb-local/pom.xml
 	mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$@
 	@touch $@
 cross-check-dynamodb: deps build/dynamodb-local $(call of,contract)  ## Run the suites of what lies in DynamoDB against AWS's DynamoDB Local.
-	@$(RUN) cross-check-dynamodb -- $(patsubst %,"tests/emulators/with dynamodb-local -- %",\
+	@$(RUN) cross-check-dynamodb -- $(patsubst %,"tests/emulators/with dynamodb-local moto -- %",\
 		$(filter %/lease_store_test %/lease_store_dynamodb_test %/dead_letters_test %/dead_letters_dynamodb_test,$(call of,contract)))
+
+# S3 on a file system, which checks signatures, from the Go module proxy; not part of `make test`, where moto is S3: not
+# everybody has a Go that is new enough.
+VERSITYGW := build/versitygw/versitygw
+$(VERSITYGW):
+	@$(NEED_GO)
+	@mkdir -p $(@D)
+	GOBIN=$(CURDIR)/$(@D) go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
+
+.PHONY: cross-check-s3
+cross-check-s3: deps all $(DOUBLES) $(VERSITYGW) $(call of,contract)  ## Run the suites of what lies in S3 against versitygw; KS_LETTERS=1000 for the long stories.
+	@TEST_SECONDS=1200 $(RUN) cross-check-s3 -- $(patsubst %,"tests/emulators/with dynoxide kinesis-local versitygw -- %",\
+		$(filter %/dead_letters_test %/dead_letters_s3_test,$(call of,contract)) tests/e2e/letters_s3_test.py)
 
 # Suites that others wrote, from the Go module proxy; not part of `make test`: not everybody has a Go that is new enough.
 NEED_GO := tests/need go=1.26:golang-go
@@ -438,8 +451,8 @@ bare:  ## Build a bare Debian 12 with debootstrap and do `make run`, `make demo`
 	@tests/bare $(STEPS)
 
 # One after the other; each ends with a total of its own.
-PROOFS := mutants san soak operations load seccomp calls cross-check cross-check-dynamodb cross-check-patterns schemathesis interop-flips bare
-proof:  ## Run the long proofs: mutants, san, soak, operations, load, seccomp, calls, cross-check, cross-check-dynamodb, cross-check-patterns, schemathesis, interop-flips, bare; one after the other.
+PROOFS := mutants san soak operations load seccomp calls cross-check cross-check-dynamodb cross-check-s3 cross-check-patterns schemathesis interop-flips bare
+proof:  ## Run the long proofs: mutants, san, soak, operations, load, seccomp, calls, cross-check, cross-check-dynamodb, cross-check-s3, cross-check-patterns, schemathesis, interop-flips, bare; one after the other.
 	@failed=; for one in $(PROOFS); do \
 	    echo "== make $$one"; $(MAKE) $$one || failed="$$failed $$one"; \
 	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }

@@ -110,6 +110,8 @@ KS_MUST_USE ks_err ks_options_markdown(struct ks_bytes *bytes);
 
 /* The path of "local:PATH" or "sqlite:PATH", within `text`; NULL for "kinesis" or "dynamodb". */
 const char *ks_option_path(const char *text);
+/* True for a place in S3, s3://BUCKET/PREFIX; adapters/s3/place.h reads it. */
+bool ks_option_is_bucket(const char *text);
 
 /* The directory of a file at `path`: "." for a name without a slash. `path` is shorter than KS_OPTION_TEXT_SIZE. */
 void ks_option_directory(const char *path, char ret_directory[KS_OPTION_TEXT_SIZE]);

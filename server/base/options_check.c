@@ -78,6 +78,11 @@ const char *ks_option_path(const char *text)
     return NULL;
 }
 
+bool ks_option_is_bucket(const char *text)
+{
+    return strncmp(text, "s3://", 5) == 0;
+}
+
 void ks_option_directory(const char *path, char ret_directory[KS_OPTION_TEXT_SIZE])
 {
     const char *slash = strrchr(path, '/');
@@ -178,7 +183,7 @@ static ks_err check_places(const struct ks_options *options, struct ks_detail *d
 
 static ks_err check_dead_letters(const struct ks_options *options, struct ks_detail *detail)
 {
-    static const char *const prefixes[] = {"sqlite:", "sqs:", "sns:", "kinesis:"};
+    static const char *const prefixes[] = {"s3://", "sqlite:", "sqs:", "sns:", "kinesis:"};
     const bool table = strcmp(options->dead_letters, "table") == 0;
 
     if (table && strcmp(options->leases, "dynamodb") != 0)
@@ -186,7 +191,7 @@ static ks_err check_dead_letters(const struct ks_options *options, struct ks_det
                               "--dead-letters: table wants --leases dynamodb");
     if (table || options->dead_letters[0] == '\0')
         return KS_OK;
-    /* What stands behind the prefix of a sink is read where it is opened. */
+    /* What follows the prefix of a bucket or sink is read where it is opened. */
     for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
         const size_t size = strlen(prefixes[i]);
 
@@ -195,8 +200,8 @@ static ks_err check_dead_letters(const struct ks_options *options, struct ks_det
             return KS_OK;
     }
     return ks_err_because(KS_FAIL(INVALID), detail,
-                          "--dead-letters: wants table, sqlite:PATH, sqs:QUEUE_URL, sns:TOPIC_ARN "
-                          "or kinesis:STREAM");
+                          "--dead-letters: wants table, s3://BUCKET/PREFIX, sqlite:PATH, "
+                          "sqs:QUEUE_URL, sns:TOPIC_ARN or kinesis:STREAM");
 }
 
 static ks_err check_poison(const struct ks_options *options, struct ks_detail *detail)
@@ -214,9 +219,10 @@ static ks_err check_poison(const struct ks_options *options, struct ks_detail *d
                               quoted, KS_OPTION_WAITS_MAX);
     if (ends && strcmp(options->on_exhausted, "dead_letter") == 0 &&
         options->dead_letters[0] == '\0')
-        return ks_err_because(KS_FAIL(INVALID), detail,
-                              "--on-exhausted dead_letter wants --dead-letters sqlite:PATH or "
-                              "--state-dir");
+        return ks_err_because(
+            KS_FAIL(INVALID), detail,
+            "--on-exhausted dead_letter wants --dead-letters s3://BUCKET/PREFIX or "
+            "sqlite:PATH, or --state-dir");
     return KS_OK;
 }
 

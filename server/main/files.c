@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "main/files.h"
 
+#include "adapters/s3/place.h"
 #include "api/guard.h"
 #include "aws/profile.h"
 #include "aws/proxy.h"
@@ -180,6 +181,18 @@ static void look_aws(struct look *look)
         look_settings(look);
 }
 
+static void look_bucket(struct look *look, const char *dead_letters)
+{
+    struct ks_s3_place place;
+    struct ks_detail why = {""};
+    struct ks_detail line;
+
+    if (!ks_option_is_bucket(dead_letters) || ks_ok(ks_s3_place_read(dead_letters, &place, &why)))
+        return;
+    ks_detail_set(&line, "--dead-letters: %s", why.text);
+    tell(look, &line);
+}
+
 static void look_filter(struct look *look, const char *option)
 {
     struct ks_pattern *filter = NULL;
@@ -214,6 +227,7 @@ uint32_t ks_files_check(const struct ks_options *options, void (*say)(void *arg,
         look_database(&look, "--dead-letters", ks_option_path(options->dead_letters));
     if (ks_sink_is_named(options->dead_letters))
         look_sink(&look, options);
+    look_bucket(&look, options->dead_letters);
     look_filter(&look, options->filter);
     if (options->sources[KS_OPTION_state_dir] != KS_OPTION_DEFAULT)
         look_directory(&look, "--state-dir", options->state_dir);
@@ -226,7 +240,8 @@ uint32_t ks_files_check(const struct ks_options *options, void (*say)(void *arg,
         !ks_ok(
             ks_guard_check_token("--operator-token-file", options->operator_token_file, &detail)))
         tell(&look, &detail);
-    if (stream == NULL || leases == NULL || ks_sink_is_named(options->dead_letters))
+    if (stream == NULL || leases == NULL || ks_sink_is_named(options->dead_letters) ||
+        ks_option_is_bucket(options->dead_letters))
         look_aws(&look);
     return look.problems;
 }

@@ -245,7 +245,7 @@ static bool needs_cloud(const struct ks_options *options)
     for (uint32_t i = 0; i < ks_options_subscriptions(options); i++) {
         const struct ks_options *one = ks_options_subscription(options, i);
         if (ks_option_path(one->leases) == NULL || ks_option_path(one->source) == NULL ||
-            ks_sink_is_named(one->dead_letters))
+            ks_sink_is_named(one->dead_letters) || ks_option_is_bucket(one->dead_letters))
             return true;
     }
     return false;

@@ -8,6 +8,7 @@
 #include "adapters/kinesis/polling.h"
 #include "adapters/kinesis/user_records.h"
 #include "adapters/local/stream.h"
+#include "adapters/s3/letters.h"
 #include "adapters/sinks/sink.h"
 #include "adapters/sqlite/dead_letters.h"
 #include "adapters/sqlite/store.h"
@@ -263,6 +264,29 @@ static ks_err open_sink(struct ks_room *room, struct ks_detail *detail)
     return ks_sink_open(&sink, &room->letters);
 }
 
+static ks_err open_letters_bucket(struct ks_room *room, struct ks_detail *detail)
+{
+    struct ks_detail why = {""};
+    struct ks_cloud_place bucket;
+    struct ks_aws_client *client;
+    const char *region;
+    ks_view account;
+    ks_view stream;
+
+    if (!ks_ok(ks_s3_place_read(room->options->dead_letters, &room->place, &why)))
+        return ks_err_because(KS_FAIL(INVALID), detail, "--dead-letters: %s", why.text);
+    ks_option_stream(room->options->stream, &account, &stream);
+    bucket = (struct ks_cloud_place){.service = KS_AWS_S3,
+                                     .region = "",
+                                     .url = "",
+                                     .stream = "",
+                                     .bucket = room->place.bucket,
+                                     .source = "--dead-letters"};
+    KS_TRY(ks_cloud_client_at(&room->part, &bucket, &client, &region, detail));
+    return ks_s3_letters_open(room->loop, client, &room->place, room->options->application, stream,
+                              &room->letters, detail);
+}
+
 static ks_err open_letters(struct ks_room *room, struct ks_detail *detail)
 {
     const char *path = ks_option_path(room->options->dead_letters);
@@ -279,6 +303,8 @@ static ks_err open_letters(struct ks_room *room, struct ks_detail *detail)
         return open_letters_table(room, detail);
     if (ks_sink_is_named(room->options->dead_letters))
         return open_sink(room, detail);
+    if (ks_option_is_bucket(room->options->dead_letters))
+        return open_letters_bucket(room, detail);
     if (path == NULL)
         return KS_OK;
     return ks_sqlite_letters_open(room->loop, path, &key, &room->letters, detail);

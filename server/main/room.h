@@ -7,6 +7,7 @@
 #ifndef KS_MAIN_ROOM_H
 #define KS_MAIN_ROOM_H
 
+#include "adapters/s3/place.h"
 #include "adapters/sinks/target.h"
 #include "adapters/kinesis/wire_protocol.h"
 #include "base/options.h"
@@ -41,6 +42,7 @@ struct ks_room {
         *lock;          /* NULL: the worker id is this process's own, or there is no place. */
     struct ks_cpu *cpu; /* NULL: nobody asks. */
     struct ks_dead_letters *letters; /* NULL: there is no place for them. */
+    struct ks_s3_place place;        /* Of `letters` in S3. */
     struct ks_switchboard *board;
     bool is_drained;
     uint64_t unsaved; /* Acknowledged records that the drain could not save. */

@@ -70,9 +70,13 @@ TEST(dead_letters_want_a_store_or_a_sink)
     expect_taken(options.dead_letters, "sqs:https://sqs.eu-west-1.amazonaws.com/1/q");
     expect_taken(options.dead_letters, "sns:arn:aws:sns:eu-west-1:123456789012:t");
     expect_taken(options.dead_letters, "kinesis:dead");
-    expect_refused(options.dead_letters, "sqs:", "--dead-letters: wants table, sqlite:PATH, sqs:");
+    expect_taken(options.dead_letters, "s3://bucket/prefix?kms-key=key");
+    expect_refused(options.dead_letters,
+                   "sqs:", "--dead-letters: wants table, s3://BUCKET/PREFIX, sqlite:PATH, sqs:");
     expect_refused(options.dead_letters, "kinesis", "or kinesis:STREAM");
-    expect_refused(options.dead_letters, "s3", "--dead-letters: wants");
+    expect_refused(options.dead_letters, "s3:bucket", "--dead-letters: wants");
+    EXPECT(ks_option_is_bucket("s3://b") && !ks_option_is_bucket("sqlite:s3://b"));
+    EXPECT(ks_option_path("s3://bucket/prefix") == NULL);
 }
 
 TEST(a_stream_and_its_leases_are_two_files)

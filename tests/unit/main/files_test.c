@@ -181,3 +181,13 @@ TEST(a_profile_file_need_not_be_there)
     EXPECT(setenv("AWS_CONFIG_FILE", ks_test_path("none"), 1) == 0);
     EXPECT_EQ_U64(check(), 0);
 }
+
+TEST(a_bucket_that_cannot_be_is_told)
+{
+    begin();
+    (void)snprintf(options.dead_letters, sizeof options.dead_letters, "s3://my-bucket/p?kms=x");
+    EXPECT_EQ_U64(check(), 1);
+    EXPECT_CONTAINS(said, "--dead-letters: an s3:// URL may end with ?kms-key=KEY");
+    (void)snprintf(options.dead_letters, sizeof options.dead_letters, "s3://my-bucket/p?kms-key=x");
+    EXPECT_EQ_U64(check(), 0);
+}

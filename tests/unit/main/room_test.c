@@ -60,6 +60,12 @@ static struct ks_room room_of(const char *application)
                             .refused = refused};
 }
 
+/* The options of a room of room_of(). */
+static struct ks_options *own_of(struct ks_room *room)
+{
+    return (struct ks_options *)(uintptr_t)room->options;
+}
+
 static void end(struct ks_room *rooms, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -165,4 +171,17 @@ TEST(what_does_not_open_is_named_and_leaves_nothing)
     ks_room_free(&room);
     EXPECT_EQ_I64(ks_alloc_live(), live);
     ks_loop_free(loop);
+}
+
+TEST(a_bucket_that_cannot_be_is_named_at_the_start)
+{
+    struct ks_room room;
+    struct ks_detail detail = {""};
+
+    begin(ks_test_path("stream.db"));
+    room = room_of("app");
+    (void)snprintf(own_of(&room)->dead_letters, KS_OPTION_TEXT_SIZE, "s3://My_Bucket/letters");
+    EXPECT_ERR(ks_room_open(&room, &detail), INVALID);
+    EXPECT_CONTAINS(detail.text, "--dead-letters: the bucket of an s3:// URL has 3 to 63");
+    end(&room, 1);
 }
