@@ -43,8 +43,6 @@ COUNT = int(os.environ.get("COUNT", "10000"))
 KEYS = 100
 SHARDS = 4
 SEED = int(os.environ.get("SEED", "1"))
-# Their packages keep the order while ack deadlines pass: `pauses` is among their default ways.
-PAUSED = ["c", "go", "python", "java", "typescript"]
 SECONDS = 120
 SLOW_MS = 5000            # Beyond ACK_DEADLINE_MS, which the apps of the scenario use.
 MAX_IN_FLIGHT = 1000      # The default: so many records may be repeated after a disturbance.
@@ -294,8 +292,7 @@ def add_tests(language):
         check_equal(done.returncode, 0, "the tests of the package:\n" + done.stdout.decode(errors="replace")[-6000:])
     own_tests.__name__ = f"{language}_tests_of_the_package"
     test(seconds=200)(own_tests)
-    ways = [way for way in WAYS if way != "pauses" or language in PAUSED]
-    for way in os.environ.get("WAYS", " ".join(ways)).split():
+    for way in os.environ.get("WAYS", " ".join(WAYS)).split():
         def story(folder, way=way):
             play(folder, language, way)
         story.__name__ = f"{language}_scenario_by_{way}"
