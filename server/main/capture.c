@@ -22,6 +22,7 @@ enum {
     READ_BYTES = 4 << 20,    /* Of one read, about. */
     FAILURES_MAX = 10,       /* Of a shard in a row. */
     AGAIN_MS = 1000,         /* After one. */
+    CLOCK_SLACK_MS = 2000,   /* What the clock of a stream may really show beyond what is known. */
     TURN_MS = 1000,
     CLOSE_MS = 5000 /* For the jobs of a source that is closed. */
 };
@@ -45,6 +46,7 @@ struct capture {
     const char *path;
     struct ks_position from;
     struct ks_position to;
+    bool to_tip; /* LATEST. */
     uint64_t records_left;
     uint64_t bytes_left;
     uint64_t records;
@@ -252,16 +254,21 @@ static ks_err open_source(struct capture *capture)
     return await(capture);
 }
 
-/* The tip is where it is now: a capture that ends there ends. */
+/* What was there when the capture began is in it: a read that began later comes to its tip. A busy stream moves on:
+ * what arrives much later is left out. The stream's clock is known to about a second, and may show more than that
+ * (ks_aws_client_now_ms). */
 static ks_err date_end(struct capture *capture)
 {
     if (capture->to.kind != KS_POSITION_LATEST)
         return KS_OK;
+    capture->to_tip = true;
     capture->to.kind = KS_POSITION_AT_TIMESTAMP;
     capture->to.timestamp_ms = capture->source->vtable->now_ms(capture->source);
-    return capture->to.timestamp_ms > 0 ? KS_OK
-                                        : ks_err_because(KS_FAIL(TIMEOUT), &capture->detail,
-                                                         "the stream's clock is not known");
+    if (capture->to.timestamp_ms <= 0)
+        return ks_err_because(KS_FAIL(TIMEOUT), &capture->detail,
+                              "the stream's clock is not known");
+    capture->to.timestamp_ms += CLOCK_SLACK_MS;
+    return KS_OK;
 }
 
 /* All readers begin at once, so that the tip is one instant for all. */
@@ -330,7 +337,7 @@ static bool is_at_tip(struct capture *capture, const struct ks_batch *batch)
 {
     const bool tip = batch->millis_behind == 0 || (batch->millis_behind < 0 && batch->count == 0);
 
-    return tip && (capture->to.kind != KS_POSITION_AT_TIMESTAMP ||
+    return tip && (capture->to_tip || capture->to.kind != KS_POSITION_AT_TIMESTAMP ||
                    capture->source->vtable->now_ms(capture->source) >= capture->to.timestamp_ms);
 }
 
