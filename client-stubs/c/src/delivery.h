@@ -32,8 +32,13 @@ enum ks_outcome {
     KS_OUTCOME_DROP = 5
 };
 
-/* What became of a retry. */
-enum ks_verdict { KS_VERDICT_OPEN, KS_VERDICT_ACCEPTED, KS_VERDICT_REFUSED };
+/* The answer to a retry. */
+enum ks_verdict {
+    KS_VERDICT_OPEN, /* There is none. */
+    KS_VERDICT_ACCEPTED,
+    KS_VERDICT_REFUSED, /* The retry takes nothing back. */
+    KS_VERDICT_STALE    /* Its session has ended. It holds its lane until the next one. */
+};
 
 struct ks_group;
 struct ks_lane;

@@ -616,6 +616,15 @@ static void take_back(struct ks_engine *engine, const struct ks_delivery *retrie
     take_back_begun(engine, KS_LIST_ENTRY(link, struct ks_group, groups), retried);
 }
 
+/* True if the retry holds its lane no longer. */
+static bool is_resolved(const struct ks_engine *engine, const struct ks_delivery *retried)
+{
+    bool is_final =
+        retried->verdict == KS_VERDICT_ACCEPTED || retried->verdict == KS_VERDICT_REFUSED;
+
+    return is_final && engine->barriers_seen >= retried->barrier;
+}
+
 void ks_engine_resolve(struct ks_engine *engine)
 {
     struct ks_link *link, *after;
@@ -623,7 +632,7 @@ void ks_engine_resolve(struct ks_engine *engine)
     KS_LIST_EACH(link, after, &engine->held)
     {
         struct ks_delivery *retried = KS_LIST_ENTRY(link, struct ks_delivery, held);
-        if (retried->verdict == KS_VERDICT_OPEN || engine->barriers_seen < retried->barrier)
+        if (!is_resolved(engine, retried))
             continue;
         if (retried->verdict == KS_VERDICT_ACCEPTED)
             take_back(engine, retried);

@@ -357,7 +357,8 @@ static void note_failure(struct ks_engine *engine, const struct ks_field *field)
 }
 
 /* Takes the failure of an item. The record of a retry that is EXPIRED or FENCED was redelivered, or
- * will be: that is what the retry is for. */
+ * will be: that is what the retry is for. UNKNOWN is an id of a sidecar that was restarted. It may
+ * have accepted an earlier copy of the request: what waits in the lane was taken back then. */
 static void take_failure(struct ks_engine *engine, const struct ks_field *field)
 {
     struct ks_delivery *retried;
@@ -369,7 +370,8 @@ static void take_failure(struct ks_engine *engine, const struct ks_field *field)
         (is_text(&failure.reason, "EXPIRED") || is_text(&failure.reason, "FENCED")))
         return;
     if (retried != NULL)
-        retried->verdict = KS_VERDICT_REFUSED;
+        retried->verdict =
+            is_text(&failure.reason, "UNKNOWN") ? KS_VERDICT_STALE : KS_VERDICT_REFUSED;
     note_failure(engine, field);
 }
 

@@ -121,9 +121,9 @@ TEST(refused_retry_takes_nothing_back)
     struct ks_engine engine;
     struct ks_delivery *taken[3] = {retry_first(&engine)};
 
-    answer_refusal(&engine, "1.1", "UNKNOWN");
+    answer_refusal(&engine, "1.1", "MALFORMED");
     EXPECT_EQ(engine.failed, 1);
-    EXPECT(ks_engine_pop(&engine) == NULL); /* The session may be one of another process. */
+    EXPECT(ks_engine_pop(&engine) == NULL);
     ks_engine_barrier(&engine, 1);
     for (int number = 2; number <= 3; number++)
         taken[number - 1] = pop(&engine, number);
@@ -243,13 +243,46 @@ TEST(retry_whose_repetition_is_refused_for_another_reason_takes_nothing_back)
     struct ks_engine engine;
     struct ks_delivery *taken[3] = {repeat_retry(&engine)};
 
-    answer_refusal(&engine, "1.1", "UNKNOWN");
+    answer_refusal(&engine, "1.1", "MALFORMED");
     EXPECT_EQ(engine.failed, 1);
     EXPECT(!ks_list_is_empty(&engine.failures));
     ks_engine_barrier(&engine, 1);
     for (int number = 2; number <= 3; number++)
         taken[number - 1] = pop(&engine, number);
     finish(&engine, taken, 3);
+}
+
+/* The sidecar was restarted: the next session redelivers all three records. */
+static void expect_hold_until_next_session(struct ks_engine *engine, struct ks_delivery *first)
+{
+    EXPECT_EQ(engine->failed, 1);
+    EXPECT(ks_engine_pop(engine) == NULL);
+    open_session(engine);
+    redeliver(engine, 1);
+    expect_redelivery(engine, first, 1);
+}
+
+TEST(retry_that_is_unknown_holds_its_lane_until_the_next_session)
+{
+    struct ks_engine engine;
+    struct ks_delivery *first = retry_first(&engine);
+
+    answer_refusal(&engine, "1.1", "UNKNOWN");
+    ks_engine_barrier(&engine, 1);
+    expect_hold_until_next_session(&engine, first);
+}
+
+/* The sidecar accepted the first request. The answer was lost, but not the barrier. */
+TEST(retry_whose_repetition_is_unknown_holds_its_lane_whatever_was_read_before)
+{
+    struct ks_engine engine;
+    struct ks_delivery *first = retry_first(&engine);
+
+    ks_engine_barrier(&engine, 1);
+    ks_engine_unanswered(&engine, 0, now);
+    EXPECT(ks_engine_request(&engine, now + 100, false) != NULL);
+    answer_refusal(&engine, "1.1", "UNKNOWN");
+    expect_hold_until_next_session(&engine, first);
 }
 
 /* Repeats the outcome of a record of no lane, which the answer refuses. */

@@ -555,7 +555,7 @@ TEST(records_behind_a_refused_retry_are_handled)
 {
     struct script *script = script_start();
     size_t size;
-    const char *failure = script_failure("1.1", "UNKNOWN", &size);
+    const char *failure = script_failure("1.1", "MALFORMED", &size);
     int stream;
     ks_consumer *consumer;
 
