@@ -3,9 +3,10 @@
  * runs one of them, and prints it.
  *
  * The model has one shard. Ack deadlines pass while records, barriers and answers are on their
- * way; streams break, leases are lost, requests and answers are lost or late. The rules of the
- * model are those of server/core: a record that fails, or whose deadline passes, takes the later
- * deliveries of its lane back; a record that is half-way in a socket is sent to its end. */
+ * way; the app or the sidecar pauses, the sidecar is killed, streams break, sessions end, leases are
+ * lost, requests and answers are lost or late. The rules of the model are those of server/core: a
+ * record that fails, or whose deadline passes, takes the later deliveries of its lane back; a record
+ * that is half-way in a socket is sent to its end; an event precedes the records that are not begun. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@ enum {
     COPIES_MAX = 4,
     APP_MAX = 3,
     IN_FLIGHT_MAX = 20,
-    RETRIES_MAX = 4, /* Of a record. */
+    FAILURES_MAX = 4, /* Of a record. */
     ACK_DEADLINE_MS = 300,
     BACKOFF_MS = 50,
     ID_BYTES_MAX = 64
@@ -41,10 +42,18 @@ struct slot {
     unsigned torn_in;    /* Last assignment that ended before it was written. */
     unsigned attempts;   /* Times that it was written. */
     unsigned taken_back; /* Times that it was taken back half-way, and not written since. */
+    unsigned seen_by;    /* Last session that it was written to. */
     int64_t at;          /* PENDING: not delivered before. WRITTEN: its ack deadline. */
 };
 
-enum frame_kind { FRAME_RECORD, FRAME_BARRIER, FRAME_LEASE_LOST, FRAME_SESSION, FRAME_END };
+enum frame_kind {
+    FRAME_RECORD,
+    FRAME_LEFT_OUT, /* A record that was taken back before it was begun. */
+    FRAME_BARRIER,
+    FRAME_LEASE_LOST,
+    FRAME_SESSION,
+    FRAME_END
+};
 
 /* What the sidecar writes. */
 struct frame {
@@ -71,10 +80,12 @@ struct copy {
 
 /* What the app did with a record. */
 struct fact {
-    unsigned retries;
+    unsigned failures; /* The deliveries up to this attempt fail. */
     bool is_running;
     bool has_outcome; /* A final one. */
 };
+
+enum pause { PAUSE_NONE, PAUSE_APP, PAUSE_SIDECAR };
 
 struct story {
     uint64_t seed;
@@ -83,16 +94,19 @@ struct story {
     bool is_told; /* Events are printed. */
     bool by_lane; /* The app handles records of several lanes; else one record after the other. */
     int64_t now;
+    enum pause pause; /* Who is stopped. */
 
     /* The sidecar. */
     struct slot slots[RECORDS];
     unsigned assignments;
     unsigned epoch;
     unsigned session;
+    unsigned boot; /* First session of the process. */
     bool is_connected;
     struct frame frames[FRAMES_MAX];
     size_t read;    /* Frames below were read by the engine. */
     size_t sent;    /* Frames below are in the socket. */
+    size_t begun;   /* Frames below are encoded: they are sent to their end. */
     size_t written; /* Frames in all. */
 
     struct copy copies[COPIES_MAX];
@@ -137,6 +151,27 @@ static void write_frame(struct story *story, struct frame frame)
     story->frames[story->written++] = frame;
 }
 
+/* An event stands before the records that are not begun. */
+static void write_event(struct story *story, struct frame frame)
+{
+    write_frame(story, frame);
+    memmove(&story->frames[story->begun + 1], &story->frames[story->begun],
+            (story->written - 1 - story->begun) * sizeof(frame));
+    story->frames[story->begun++] = frame;
+}
+
+/* True if the record of the assignment will be sent to its end. */
+static bool is_half_way(const struct story *story, int number, unsigned assignment)
+{
+    for (size_t i = story->sent; i < story->begun; i++) {
+        const struct frame *frame = &story->frames[i];
+        if (frame->kind == FRAME_RECORD && frame->number == number &&
+            frame->assignment == assignment)
+            return true;
+    }
+    return false;
+}
+
 /* Takes the record and the later deliveries of its lane back. */
 static void recall(struct story *story, int number)
 {
@@ -146,7 +181,7 @@ static void recall(struct story *story, int number)
             continue;
         if (slot->state == BEGUN) {
             slot->torn_in = slot->assignment;
-            slot->taken_back++;
+            slot->taken_back += is_half_way(story, n, slot->assignment);
         }
         slot->state = PENDING;
         slot->at = 0;
@@ -221,13 +256,26 @@ static void deliver(struct story *story)
                                           attempt, story->epoch, story->session});
 }
 
+/* Encodes the next record, unless it was taken back. */
+static void begin_frame(struct story *story)
+{
+    struct frame *frame = &story->frames[story->begun];
+    const struct slot *slot = &story->slots[frame->number];
+    if (story->begun == story->written)
+        return;
+    story->begun++;
+    if (frame->kind == FRAME_RECORD && (frame->epoch != story->epoch || slot->state != BEGUN ||
+                                        slot->assignment != frame->assignment))
+        frame->kind = FRAME_LEFT_OUT;
+}
+
 /* A frame is in the socket. */
 static void send_frame(struct story *story)
 {
     const struct frame *frame = &story->frames[story->sent];
     struct slot *slot;
 
-    if (story->sent == story->written)
+    if (story->sent == story->begun)
         return;
     story->sent++;
     if (frame->kind != FRAME_RECORD || frame->epoch != story->epoch)
@@ -236,6 +284,7 @@ static void send_frame(struct story *story)
     if (slot->state == SETTLED)
         return;
     slot->attempts++;
+    slot->seen_by = story->session;
     if (slot->state != WRITTEN)
         slot->seen_in = frame->assignment;
     if (slot->state == BEGUN && slot->assignment == frame->assignment) {
@@ -256,8 +305,22 @@ static void tear_frames(struct story *story)
             slot->assignment == frame->assignment)
             recall(story, frame->number);
     }
-    story->written = story->sent;
+    story->written = story->begun = story->sent;
     story->is_connected = false;
+}
+
+/* Begins at a checkpoint again. What was settled beyond it is redelivered. */
+static void forget_slots(struct story *story)
+{
+    int checkpoint = 0;
+
+    while (checkpoint < RECORDS && story->slots[checkpoint].state == SETTLED)
+        checkpoint++;
+    checkpoint -= (int)below(story, 3);
+    TELL(story, "checkpoint %d", checkpoint);
+    for (int n = checkpoint < 0 ? 0 : checkpoint; n < RECORDS; n++)
+        story->slots[n] = (struct slot){.lane = story->slots[n].lane};
+    story->epoch++;
 }
 
 /* The session lives on, until the next one begins. */
@@ -277,7 +340,15 @@ static void end_session(struct story *story)
     for (int n = 0; n < RECORDS; n++)
         if (is_out(&story->slots[n]))
             recall(story, n);
-    write_frame(story, (struct frame){.kind = FRAME_END});
+    write_event(story, (struct frame){.kind = FRAME_END});
+}
+
+static void kill_sidecar(struct story *story)
+{
+    TELL(story, "the sidecar is killed");
+    end_session(story);
+    story->boot = story->session;
+    forget_slots(story);
 }
 
 static void open_session(struct story *story)
@@ -286,29 +357,23 @@ static void open_session(struct story *story)
         return;
     end_session(story);
     story->is_connected = true;
-    write_frame(story, (struct frame){.kind = FRAME_SESSION, .session = story->session});
+    write_event(story, (struct frame){.kind = FRAME_SESSION, .session = story->session});
 }
 
-/* The lease is lost and won again. What was settled beyond the checkpoint is redelivered. */
+/* The lease is lost and won again. */
 static void lose_lease(struct story *story)
 {
-    int checkpoint = 0;
-
-    while (checkpoint < RECORDS && story->slots[checkpoint].state == SETTLED)
-        checkpoint++;
-    checkpoint -= (int)below(story, 3);
-    story->epoch++;
-    TELL(story, "lease lost, checkpoint %d", checkpoint);
-    for (int n = checkpoint < 0 ? 0 : checkpoint; n < RECORDS; n++)
-        story->slots[n] = (struct slot){.lane = story->slots[n].lane};
+    TELL(story, "lease lost");
+    forget_slots(story);
     if (story->is_connected)
-        write_frame(story, (struct frame){.kind = FRAME_LEASE_LOST});
+        write_event(story, (struct frame){.kind = FRAME_LEASE_LOST});
 }
 
 /* ---- Settling ---- */
 
 /* The records that an ack_id or a batch_id names. */
 struct id {
+    bool is_alone; /* An ack_id. */
     int first;
     int count;
     unsigned assignment;
@@ -335,20 +400,21 @@ static void refuse(struct copy *copy, const struct ks_field *id, const char *rea
     ks_wire_end(&copy->answer, begin);
 }
 
-/* True if the outcome counts for the record. */
-static bool may_settle(const struct slot *slot, unsigned assignment)
+/* True if the outcome counts for the record. An ack_id counts for each delivery to the session. */
+static bool may_settle(const struct slot *slot, const struct id *id)
 {
-    bool is_unsent = slot->state == BEGUN && slot->assignment == assignment;
-
-    return slot->seen_in == assignment || (slot->torn_in < assignment && !is_unsent);
+    bool is_unsent = slot->state == BEGUN && slot->assignment == id->assignment;
+    if (id->is_alone)
+        return slot->seen_by == id->session;
+    return slot->seen_in == id->assignment || (slot->torn_in < id->assignment && !is_unsent);
 }
 
 /* Returns false if the outcome is EXPIRED for the record. */
-static bool settle_record(struct story *story, int number, unsigned assignment,
+static bool settle_record(struct story *story, int number, const struct id *id,
                           enum ks_outcome outcome)
 {
     struct slot *slot = &story->slots[number];
-    bool is_last = slot->seen_in == assignment;
+    bool is_last = slot->seen_in == id->assignment;
 
     if (slot->state == SETTLED || slot->attempts == 0)
         return true;
@@ -360,7 +426,7 @@ static bool settle_record(struct story *story, int number, unsigned assignment,
             return false;
         fail_record(story, number);
     } else {
-        if (!may_settle(slot, assignment))
+        if (!may_settle(slot, id))
             return false;
         slot->state = SETTLED;
     }
@@ -381,8 +447,9 @@ static void settle(struct story *story, struct copy *copy, const struct ks_field
         else if (field.number == KS_SETTLEMENT_ACK_ID || field.number == KS_SETTLEMENT_BATCH_ID)
             name = field;
     read_id(&name, &id);
-    if (id.session != story->session && id.session % 2 == 0) {
-        refuse(copy, &name, "UNKNOWN"); /* The session was one of another process. */
+    id.is_alone = name.number == KS_SETTLEMENT_ACK_ID;
+    if (id.session < story->boot) {
+        refuse(copy, &name, "UNKNOWN");
         return;
     }
     copy->is_refused = id.session != story->session;
@@ -394,7 +461,7 @@ static void settle(struct story *story, struct copy *copy, const struct ks_field
         return;
     }
     for (int n = id.first; n < id.first + id.count; n++)
-        has_failed = !settle_record(story, n, id.assignment, outcome) || has_failed;
+        has_failed = !settle_record(story, n, &id, outcome) || has_failed;
     TELL(story, "%d of %.*s%s", (int)outcome, (int)name.size, (const char *)name.data,
          has_failed ? " EXPIRED" : "");
     if (has_failed)
@@ -423,7 +490,7 @@ static void handle_copy(struct story *story, struct copy *copy)
         else if (field.number == KS_SETTLE_REQUEST_BARRIER)
             barrier = read_number(&field);
     if (barrier > 0 && copy->is_current && story->is_connected)
-        write_frame(story, (struct frame){.kind = FRAME_BARRIER, .number = barrier});
+        write_event(story, (struct frame){.kind = FRAME_BARRIER, .number = barrier});
 }
 
 static void free_copy(struct copy *copy)
@@ -438,7 +505,9 @@ static void move_copy(struct story *story, struct copy *copy)
 {
     bool is_late = !story->is_calm && below(story, 12) == 0;
 
-    if (!copy->is_used)
+    bool is_due = copy->is_handled || (copy->is_awaited && is_late);
+
+    if (!copy->is_used || story->pause == (is_due ? PAUSE_APP : PAUSE_SIDECAR))
         return;
     if (copy->is_awaited && is_late) {
         TELL(story, "a request is not answered in time");
@@ -504,11 +573,8 @@ static void read_frame(struct story *story)
 {
     static const ks_event SESSION = {
         .max_in_flight = IN_FLIGHT_MAX, .ack_deadline_ms = ACK_DEADLINE_MS, .heartbeat_ms = 1000};
-    const struct frame *frame = &story->frames[story->read];
+    const struct frame *frame = &story->frames[story->read++];
 
-    if (story->read == story->sent)
-        return;
-    story->read++;
     switch (frame->kind) {
     case FRAME_RECORD:
         TELL(story, "%d arrives, attempt %u", frame->number, frame->attempt);
@@ -518,10 +584,20 @@ static void read_frame(struct story *story)
         TELL(story, "barrier %d", frame->number);
         ks_engine_barrier(&story->engine, (uint64_t)frame->number);
         break;
+    case FRAME_LEFT_OUT: break;
     case FRAME_LEASE_LOST: ks_engine_lease_lost(&story->engine, "shard"); break;
     case FRAME_END: ks_engine_detached(&story->engine); break;
     case FRAME_SESSION: ks_engine_opened(&story->engine, &SESSION, story->now); break;
     }
+}
+
+/* Reads a frame, or all that is in the socket. */
+static void read_frames(struct story *story)
+{
+    size_t end = below(story, 8) == 0 ? story->sent : story->read + 1;
+
+    while (story->read < end && story->read < story->sent)
+        read_frame(story);
 }
 
 /* ---- The app ---- */
@@ -561,13 +637,12 @@ static void end_record(struct story *story, struct ks_delivery **place)
     static const enum ks_outcome FINAL[] = {KS_OUTCOME_ACK, KS_OUTCOME_ACK, KS_OUTCOME_DEAD_LETTER};
     struct fact *fact = &story->facts[number_of(*place)];
     /* The sidecar answers OK to the retry of a record that another delivery has settled, and takes
-     * nothing back. The package cannot know that: this app acknowledges such a record again. */
-    bool fails = !fact->has_outcome && fact->retries < RETRIES_MAX && below(story, 3) == 0;
+     * nothing back. The package cannot know that: this app acknowledges later deliveries again. */
+    bool fails = (*place)->record.attempt <= fact->failures;
     enum ks_outcome outcome = fails ? KS_OUTCOME_RETRY : FINAL[below(story, 3)];
 
     TELL(story, "%d ends by %d", number_of(*place), (int)outcome);
     fact->is_running = false;
-    fact->retries += fails;
     fact->has_outcome = fact->has_outcome || !fails;
     ks_engine_settle(&story->engine, *place, outcome, 0, NULL, story->now);
     ks_lanes_done(&story->engine.lanes, (*place)->lane);
@@ -589,9 +664,9 @@ static void move_app(struct story *story)
 
 static void cause_trouble(struct story *story)
 {
-    unsigned what = below(story, 200);
+    unsigned what = below(story, 220);
 
-    if (what <= 1 && !story->is_connected)
+    if (what == 0 && (!story->is_connected || story->pause == PAUSE_APP))
         return;
     switch (what) {
     case 0: break_stream(story); break;
@@ -600,29 +675,55 @@ static void cause_trouble(struct story *story)
     case 3:
     case 4:
     case 5: story->now += below(story, 2 * ACK_DEADLINE_MS); break;
+    case 6: kill_sidecar(story); break;
+    case 7:
+    case 8: story->pause = PAUSE_APP; break;
+    case 9: story->pause = PAUSE_SIDECAR; break;
     default: break;
+    }
+}
+
+static void move_sidecar(struct story *story)
+{
+    switch (below(story, 4)) {
+    case 0: pass_deadlines(story); break;
+    case 1:
+        if (story->is_connected)
+            deliver(story);
+        else if (story->pause == PAUSE_NONE && below(story, 4) == 0)
+            open_session(story);
+        break;
+    case 2: begin_frame(story); break;
+    default: send_frame(story); break;
+    }
+}
+
+static void move_engine(struct story *story)
+{
+    switch (below(story, 3)) {
+    case 0: read_frames(story); break;
+    case 1: send_request(story); break;
+    default: move_app(story); break;
     }
 }
 
 static void take_step(struct story *story)
 {
+    unsigned what;
+
     if (!story->is_calm)
         cause_trouble(story);
-    switch (below(story, 8)) {
-    case 0: story->now += below(story, 10); break;
-    case 1: pass_deadlines(story); break;
-    case 2:
-        if (story->is_connected)
-            deliver(story);
-        else if (below(story, 4) == 0)
-            open_session(story);
-        break;
-    case 3: send_frame(story); break;
-    case 4: read_frame(story); break;
-    case 5: send_request(story); break;
-    case 6: move_copy(story, &story->copies[below(story, COPIES_MAX)]); break;
-    default: move_app(story); break;
-    }
+    if (story->pause != PAUSE_NONE && (story->is_calm || below(story, 40) == 0))
+        story->pause = PAUSE_NONE;
+    what = below(story, 8);
+    if (what == 0)
+        story->now += below(story, story->pause == PAUSE_NONE ? 10 : ACK_DEADLINE_MS / 4);
+    else if (what == 1)
+        move_copy(story, &story->copies[below(story, COPIES_MAX)]);
+    else if (what <= 4 && story->pause != PAUSE_SIDECAR)
+        move_sidecar(story);
+    else if (what > 4 && story->pause != PAUSE_APP)
+        move_engine(story);
 }
 
 static bool is_over(const struct story *story)
@@ -638,8 +739,10 @@ static void begin_story(struct story *story, uint64_t seed, bool by_lane)
     *story =
         (struct story){.seed = seed, .chance = seed, .by_lane = by_lane, .now = 1000, .epoch = 1};
     (void)below(story, 2);
-    for (int n = 0; n < RECORDS; n++)
+    for (int n = 0; n < RECORDS; n++) {
         story->slots[n].lane = by_lane ? (int)below(story, LANES) : 0;
+        story->facts[n].failures = below(story, 3) == 0 ? 1 + below(story, FAILURES_MAX) : 0;
+    }
     story->engine = (struct ks_engine){.max_processing_ms = 60000,
                                        .ack_interval_ms = 20,
                                        .max_in_flight = IN_FLIGHT_MAX,
@@ -672,7 +775,7 @@ static void tell_story(uint64_t seed, bool by_lane, bool is_told)
 static void tell_stories(bool by_lane)
 {
     /* Seeds of stories that have failed. */
-    static const uint64_t FAILED[] = {1556, 6514};
+    static const uint64_t FAILED[] = {732, 2514, 17866};
     const char *wanted = getenv("SEED");
 
     if (wanted != NULL) {

@@ -252,6 +252,72 @@ TEST(retry_whose_repetition_is_refused_for_another_reason_takes_nothing_back)
     finish(&engine, taken, 3);
 }
 
+/* Another delivery of record 1 was settled: its retry is accepted, and takes nothing back. The
+ * package drops records 2 and 3. */
+static struct ks_delivery *retry_settled(struct ks_engine *engine)
+{
+    struct ks_delivery *first = retry_first(engine);
+
+    answer(engine);
+    ks_engine_barrier(engine, 1);
+    arrive(engine, "b2", 4, 1);
+    EXPECT(ks_engine_pop(engine) == NULL);
+    return first;
+}
+
+TEST(records_behind_a_retry_that_took_nothing_back_wait_for_the_dropped_ones)
+{
+    struct ks_engine engine;
+    struct ks_delivery *taken[4] = {retry_settled(&engine)};
+
+    for (int number = 2; number <= 4; number++)
+        arrive(&engine, "b3", number, 2);
+    for (int number = 2; number <= 4; number++)
+        taken[number - 1] = pop(&engine, number);
+    finish(&engine, taken, 4);
+}
+
+TEST(records_behind_dropped_ones_that_are_settled_begin_when_they_are_redelivered)
+{
+    struct ks_engine engine;
+    struct ks_delivery *taken[2] = {retry_settled(&engine)};
+
+    arrive(&engine, "b3", 4, 2);
+    taken[1] = pop(&engine, 4);
+    finish(&engine, taken, 2);
+}
+
+TEST(dropped_records_are_not_awaited_after_their_lease_is_lost)
+{
+    struct ks_engine engine;
+    struct ks_delivery *taken[2] = {retry_settled(&engine)};
+
+    ks_engine_lease_lost(&engine, "shard");
+    arrive(&engine, "b3", 5, 1);
+    taken[1] = pop(&engine, 5);
+    finish(&engine, taken, 2);
+}
+
+TEST(batch_of_which_a_record_was_dropped_is_extended_by_record)
+{
+    struct ks_delivery *taken[2];
+    struct ks_engine engine;
+
+    begin(&engine);
+    engine.lanes.ordering = KS_CLIENT_ORDERING_KEY;
+    for (int number = 1; number <= 3; number++)
+        EXPECT(ks_engine_arrive(&engine, delivery_of("b1", number, 1, number == 2), now));
+    taken[0] = pop(&engine, 1);
+    taken[1] = pop(&engine, 2);
+    settle(&engine, taken[0], KS_OUTCOME_RETRY);
+    EXPECT_STR(text_of(ks_engine_request(&engine, now, false)), "retry 1.1; barrier 1");
+    answer(&engine);
+    ks_engine_barrier(&engine, 1);
+    EXPECT_STR(text_of(ks_engine_request(&engine, now + 1000, false)), "extend 2.1");
+    answer(&engine);
+    finish(&engine, taken, 2);
+}
+
 /* The sidecar was restarted: the next session redelivers all three records. */
 static void expect_hold_until_next_session(struct ks_engine *engine, struct ks_delivery *first)
 {
