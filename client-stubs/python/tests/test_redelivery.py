@@ -77,10 +77,21 @@ def test_repeated_retry_that_is_refused_after_the_redelivery_counts_as_accepted(
         assert consumer.failed == 0
 
 
-def test_repeated_retry_of_an_unknown_record_counts_as_refused(server):
+def test_repeated_retry_of_a_malformed_id_counts_as_refused(server):
     with unanswered_retry(server) as (consumer, records):
-        refuse_repetition(server, consumer, "UNKNOWN")
+        refuse_repetition(server, consumer, "MALFORMED")
         assert handed_out(records, 2) == [(2, 1), (3, 1)]
+        assert consumer.failed == 1
+
+
+def test_repeated_retry_of_an_unknown_id_holds_its_scope_until_the_next_session(server):
+    """The sidecar accepted the first request, wrote its barrier, and was restarted."""
+    with unanswered_retry(server) as (consumer, records):
+        server.say(BARRIER)
+        refuse_repetition(server, consumer, "UNKNOWN")
+        server.streams.put([SESSION, *(dict(record_line(number), batch_id="b2") for number in (1, 2, 3))])
+        server.say(None)
+        assert handed_out(records, 3) == [(1, 1), (2, 1), (3, 1)]
         assert consumer.failed == 1
 
 
@@ -205,7 +216,7 @@ def test_redelivery_of_another_retried_record_does_not_end_the_hold(server):
         first.retry()
         wait_until(lambda: len(server.settles) >= 2, "the retry is sent")
         redeliver(server, consumer, second(2), record_line(3))
-        refuse_repetition(server, consumer, "UNKNOWN")
+        refuse_repetition(server, consumer, "MALFORMED")
         assert handed_out(iter(next(batches)), 2) == [(2, 2), (3, 1)]
 
 

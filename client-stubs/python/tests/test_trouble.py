@@ -362,7 +362,7 @@ def retried_while_others_wait(server, accepted):
     """Records 1 to 3 are in one batch. The first one is retried before the others were handed out."""
     server.streams.put([SESSION, record_line(1), record_line(2), record_line(3)])
     if not accepted:
-        failure = {"ack_id": "a1.1", "reason": "UNKNOWN", "message": "never delivered"}
+        failure = {"ack_id": "a1.1", "reason": "MALFORMED", "message": "not an id that was given out"}
         server.settle_answers.append((200, {"ok": 0, "failed": [failure], "persisted": False, "positions": []}, {}))
     with consumer_of(server) as consumer:
         records = iter(consumer)

@@ -610,13 +610,14 @@ class Engine:
     def answered(self, request: Request, answer: dict[str, Any]) -> None:
         """The sidecar has judged each settlement."""
         self.pending = None
-        refused = set()
+        refused = {}
         for failure in request.refusals(answer):
-            refused.add(failure.get("ack_id"))
+            refused[failure.get("ack_id")] = failure.get("reason")
             self.failed += 1
             self.on_event({"type": "settle_failed", **failure})
         for hold in request.holds:
-            hold.accepted = hold.record.settle_id not in refused
+            if refused.get(hold.record.settle_id) != "UNKNOWN":  # Else the next session releases the scope.
+                hold.accepted = hold.record.settle_id not in refused
         self._resolve()
 
     def unanswered(self, request: Request, err: Exception, now: float) -> bool:
