@@ -129,6 +129,8 @@ def newcomer_csharp(folder, url):
 
 
 def main():
+    # A shell without job control has its background commands ignore SIGINT: `make run` would, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     language = sys.argv[1]
     folder = tempfile.mkdtemp(prefix="ks-newcomer-")
     try:

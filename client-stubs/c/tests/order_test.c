@@ -15,7 +15,7 @@
 #include "engine.h"
 
 enum {
-    STORIES = 1500,
+    STORIES = 1000,
     RECORDS = 40,
     LANES = 3,
     FRAMES_MAX = 20000,
