@@ -26,7 +26,7 @@ static const char SCHEMA[] =
     "arrival_ms INTEGER NOT NULL, UNIQUE(stream, ix)) STRICT;"
     "CREATE TABLE records(id INTEGER PRIMARY KEY, arrival_ms INTEGER NOT NULL, "
     "partition_key BLOB NOT NULL, data BLOB NOT NULL) STRICT;";
-/* What a slice has more. */
+/* What the schema of a captured slice has beside that. */
 static const char SLICE_SCHEMA[] = "ALTER TABLE records ADD COLUMN sequence TEXT;";
 
 static const char *const SQL[KS_LOCAL_STATEMENT_COUNT] = {
@@ -417,7 +417,7 @@ ks_err ks_local_db_open(const char *path, const char *stream, uint32_t shards,
     return KS_OK;
 }
 
-/* The file is for nobody else yet, and is removed after a failure: it needs no journal. */
+/* Nobody else reads the file before it is whole, and a failure removes it: it needs no journal. */
 static ks_err begin_slice(struct ks_local_db *db, int64_t created_ms, struct ks_detail *detail)
 {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;

@@ -13,7 +13,7 @@ void ks_local_play_begin(struct ks_local_play *play, int64_t origin_ms, ks_insta
     assert(play->speed > 0 && play->speed <= KS_LOCAL_SPEED_MAX);
     assert(!play->begun);
     play->begun = true;
-    /* An instant that somebody asked for may be any number. */
+    /* The instant may be any number: it comes from a request. */
     play->origin_ms = origin_ms < 1 ? 1 : origin_ms > AHEAD_MS_MAX ? AHEAD_MS_MAX : origin_ms;
     play->began = now;
 }
