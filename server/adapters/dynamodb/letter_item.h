@@ -43,7 +43,7 @@ KS_MUST_USE ks_err ks_letter_place_of(ks_view id, const char *stream,
 KS_MUST_USE ks_err ks_letter_put_write(struct ks_bytes *body, const char *table,
                                        const struct ks_letter_place *place,
                                        const struct ks_letter *letter);
-/* UpdateItem of the claim; it lasts KS_LETTER_CLAIM_MS from `now_ms` on. The condition fails if there is no letter
+/* UpdateItem that sets the claim until KS_LETTER_CLAIM_MS after `now_ms`. The condition fails if there is no letter
  * with these attempts, or another claim on it is not over. */
 KS_MUST_USE ks_err ks_letter_put_claim(struct ks_bytes *body, const char *table,
                                        const struct ks_letter_place *place,

@@ -33,7 +33,7 @@ struct table_letters {
     struct ks_link asks;
     struct ks_bytes body;           /* Of the request that is being written. */
     struct ks_bytes bytes;          /* Of the item that is being read. */
-    struct ks_letter_shards *known; /* Those that the directory has. */
+    struct ks_letter_shards *known; /* Shards that are known to be in the directory. */
     struct ks_dynamodb_ttl ttl;
     bool damaged; /* The last list met damaged items, and that was logged. */
 };

@@ -26,7 +26,7 @@ static const char SCHEMA[] =
     "arrival_ms INTEGER NOT NULL, UNIQUE(stream, ix)) STRICT;"
     "CREATE TABLE records(id INTEGER PRIMARY KEY, arrival_ms INTEGER NOT NULL, "
     "partition_key BLOB NOT NULL, data BLOB NOT NULL) STRICT;";
-/* What the schema of a captured slice has beside that. */
+/* Added to the schema for a captured slice. */
 static const char SLICE_SCHEMA[] = "ALTER TABLE records ADD COLUMN sequence TEXT;";
 
 static const char *const SQL[KS_LOCAL_STATEMENT_COUNT] = {

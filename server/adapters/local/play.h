@@ -27,9 +27,9 @@ struct ks_local_play {
 
 /* The clock shows `origin_ms` now, but at least 1 and at most 2^45. */
 void ks_local_play_begin(struct ks_local_play *play, int64_t origin_ms, ks_instant now);
-/* What the clock shows, Unix ms. It has begun. */
+/* The time that the clock shows, Unix ms. Only after it was started. */
 int64_t ks_local_play_clock(const struct ks_local_play *play, ks_instant now);
-/* When the clock will show `arrival_ms`; an instant that has passed if it shows that already. It has begun. */
+/* When the clock will show `arrival_ms`; in the past if it shows that already. Only after it was started. */
 ks_instant ks_local_play_due(const struct ks_local_play *play, int64_t arrival_ms);
 
 /* Calls ks_local_look() for the records that are there by the clock; all of them if the stream is not played. `reads`:

@@ -26,7 +26,7 @@ static ks_err place_of(struct ks_local_db *db, const struct ks_shard_row_local *
     ks_err err = ks_local_sequence_parse(text, &asked);
 
     if (ks_err_is(err, KS_ERR_INVALID)) {
-        ks_detail_set(detail, "%s is no sequence number", from->sequence);
+        ks_detail_set(detail, "%s is not a sequence number", from->sequence);
         return err;
     }
     ks_local_sequence_format(&edge, mine);
@@ -44,7 +44,7 @@ static ks_err place_of(struct ks_local_db *db, const struct ks_shard_row_local *
     return KS_FAIL(INVALID);
 }
 
-/* The sequence number of a record of a slice. CORRUPT: its shard has a hole, or it is no sequence number. */
+/* The sequence number of a record of a slice. CORRUPT: a record of its shard is missing, or this is not a number. */
 static ks_err sequence_of(struct ks_local_db *db, const struct ks_shard_row_local *row,
                           uint64_t number, char ret_sequence[KS_SEQUENCE_MAX + 1],
                           struct ks_detail *detail)
@@ -82,7 +82,7 @@ static ks_err place_in_slice(struct ks_local_db *db, const struct ks_shard_row_l
     uint64_t high = row->next;
 
     if (!ks_sequence_is_valid(asked)) {
-        ks_detail_set(detail, "%s is no sequence number", from->sequence);
+        ks_detail_set(detail, "%s is not a sequence number", from->sequence);
         return KS_FAIL(INVALID);
     }
     while (low < high) {

@@ -16,7 +16,7 @@
 struct ks_local_cursor {
     char shard[KS_SHARD_ID_MAX + 1];
     struct ks_position from;
-    int64_t until_ms; /* What arrived later is not there yet, Unix ms; 0: everything is there. */
+    int64_t until_ms; /* Only records that arrived by then are read, Unix ms; 0: all. */
     bool resolved;    /* `from` was turned into what follows. */
     bool by_time;     /* `next` is only where the search for from.timestamp_ms goes on. */
     int64_t shard_id;
