@@ -68,6 +68,20 @@ void ks_letter_drop_claim(struct ks_letter *letter, int64_t now_ms)
     letter->claimed_until_ms = 0;
 }
 
+/* ---- Ids ---- */
+
+bool ks_letter_cut_last(ks_view *text, ks_view *ret_part)
+{
+    for (size_t at = text->size; at > 0; at--) {
+        if (text->data[at - 1] != '.')
+            continue;
+        *ret_part = ks_view_of(text->data + at, text->size - at);
+        text->size = at - 1;
+        return true;
+    }
+    return false;
+}
+
 /* ---- Lists ---- */
 
 ks_err ks_letter_list_init(struct ks_letter_list *list, uint32_t most, size_t bytes_max)

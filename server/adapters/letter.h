@@ -16,6 +16,10 @@ enum { KS_LETTER_CLAIM_MS = 60000 }; /* How long a claim lasts that is not renew
 /* Removes a claim that is over at `now_ms`, which is by the clock of the store. */
 void ks_letter_drop_claim(struct ks_letter *letter, int64_t now_ms);
 
+/* Splits an id, "shard.sequence.sub", from its end: `ret_part` is what follows the last dot of `text`, and `text` ends
+ * before that dot. False: there is no dot, and nothing is changed. */
+bool ks_letter_cut_last(ks_view *text, ks_view *ret_part);
+
 /* Letters are added one after the other; what their views are of is copied. Until ks_letter_list_settle() the copies
  * may move, and the views stay what they were when they were added. */
 struct ks_letter_list {

@@ -57,19 +57,6 @@ static const char *const causes[KS_CAUSES] = {
 
 /* ---- Places ---- */
 
-/* Splits `text` at its last dot: `ret_part` follows the dot, `text` precedes it. False: there is no dot. */
-static bool cut_last(ks_view *text, ks_view *ret_part)
-{
-    for (size_t at = text->size; at > 0; at--) {
-        if (text->data[at - 1] != '.')
-            continue;
-        *ret_part = ks_view_of(text->data + at, text->size - at);
-        text->size = at - 1;
-        return true;
-    }
-    return false;
-}
-
 static bool is_number(ks_view text, size_t max)
 {
     for (size_t at = 0; at < text.size; at++)
@@ -84,7 +71,7 @@ ks_err ks_letter_place_of(ks_view id, const char *stream, struct ks_letter_place
     ks_view sequence;
     ks_view sub;
 
-    if (!cut_last(&shard, &sub) || !cut_last(&shard, &sequence) ||
+    if (!ks_letter_cut_last(&shard, &sub) || !ks_letter_cut_last(&shard, &sequence) ||
         !is_number(sub, KS_LETTER_PLACE_MAX - KS_SEQUENCE_MAX - 1) ||
         !is_number(sequence, KS_SEQUENCE_MAX) || shard.size == 0 || shard.size > KS_SHARD_ID_MAX ||
         !ks_view_is_utf8(shard) || (stream != NULL && strlen(stream) > KS_LETTER_STREAM_MAX))
@@ -548,7 +535,7 @@ static bool read_key(const struct ks_json *item, const char *stream, struct ks_b
     letter->shard_id = p;
     letter->sequence = k;
     return ks_ok(ks_letter_place_of(letter->id, stream, &place)) &&
-           cut_last(&letter->sequence, &sub);
+           ks_letter_cut_last(&letter->sequence, &sub);
 }
 
 const char *ks_letter_read(const struct ks_json *item, const char *stream, struct ks_bytes *bytes,

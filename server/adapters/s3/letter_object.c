@@ -25,19 +25,6 @@ struct parts {
     ks_view sub;
 };
 
-/* Splits `text` at its last dot: `ret_part` follows the dot, `text` precedes it. False: there is no dot. */
-static bool cut_last(ks_view *text, ks_view *ret_part)
-{
-    for (size_t at = text->size; at > 0; at--) {
-        if (text->data[at - 1] != '.')
-            continue;
-        *ret_part = ks_view_of(text->data + at, text->size - at);
-        text->size = at - 1;
-        return true;
-    }
-    return false;
-}
-
 /* Without leading zeros: each number has one spelling, and each letter one key. */
 static bool is_number(ks_view text, size_t max)
 {
@@ -64,9 +51,9 @@ static ks_err split_id(ks_view id, struct parts *ret_parts)
 {
     struct parts parts = {.shard = id};
 
-    if (!cut_last(&parts.shard, &parts.sub) || !cut_last(&parts.shard, &parts.sequence) ||
-        !is_number(parts.sub, SUB_DIGITS) || !is_number(parts.sequence, KS_SEQUENCE_MAX) ||
-        !is_shard(parts.shard))
+    if (!ks_letter_cut_last(&parts.shard, &parts.sub) ||
+        !ks_letter_cut_last(&parts.shard, &parts.sequence) || !is_number(parts.sub, SUB_DIGITS) ||
+        !is_number(parts.sequence, KS_SEQUENCE_MAX) || !is_shard(parts.shard))
         return KS_FAIL(INVALID);
     *ret_parts = parts;
     return KS_OK;
@@ -110,7 +97,8 @@ ks_err ks_letter_key_read(const char *folder, const char *key, char ret_id[KS_LE
         return KS_FAIL(INVALID);
     ks_view sequence = ks_view_text(key + skipped);
     const ks_view shard = ks_view_cut(&sequence, '/');
-    if (sequence.data == NULL || !cut_last(&sequence, &json) || !cut_last(&sequence, &sub))
+    if (sequence.data == NULL || !ks_letter_cut_last(&sequence, &json) ||
+        !ks_letter_cut_last(&sequence, &sub))
         return KS_FAIL(INVALID);
     if (ks_view_starts(sequence, KS_VIEW("~")))
         sequence = ks_view_of(sequence.data + 1, sequence.size - 1);

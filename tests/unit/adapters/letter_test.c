@@ -80,3 +80,14 @@ TEST(a_list_of_no_letters_takes_no_memory)
     ks_letter_list_settle(&list);
     ks_letter_list_free(&list);
 }
+
+TEST(an_id_is_cut_at_its_last_dot)
+{
+    ks_view id = KS_VIEW("shard.42.7");
+    ks_view part = KS_VIEW("");
+
+    EXPECT(ks_letter_cut_last(&id, &part));
+    EXPECT(ks_view_equal(id, KS_VIEW("shard.42")) && ks_view_equal(part, KS_VIEW("7")));
+    EXPECT(ks_letter_cut_last(&id, &part) && !ks_letter_cut_last(&id, &part));
+    EXPECT(ks_view_equal(id, KS_VIEW("shard")) && ks_view_equal(part, KS_VIEW("42")));
+}
