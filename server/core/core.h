@@ -174,8 +174,8 @@ struct ks_lease_view {
 };
 bool ks_core_lease(const struct ks_core *core, ks_shard shard, struct ks_lease_view *ret_view);
 
-/* The oldest record of a lease that we hold which was fetched and is with no session: it was not delivered yet, or is
- * to be delivered again. False if there is none. */
+/* The oldest record of a lease that we hold which was fetched, is not settled and is with no session: it was not
+ * delivered yet, is to be delivered again, or its dead letter is not durable yet. False if there is none. */
 bool ks_core_waiting(const struct ks_core *core, ks_shard shard, ks_epoch epoch,
                      ks_number *ret_number);
 

@@ -118,13 +118,14 @@ void ks_flow_records(struct ks_core *core, const struct ks_event *event, struct 
         core->stirred = true;
 }
 
-/* A read that the budget refuses for so long is told: its next record may be larger than all the memory there is. */
+/* A read that the budget refuses for so long is told: its next record may be larger than all the memory there is. Not
+ * while dead letters wait to be written: the memory is free again when they are. */
 #define CRAMPED_AFTER ks_span_ms(5000)
 
 static void check_cramped(struct ks_core *core, struct ks_lease *lease, bool full,
                           struct ks_effects *effects)
 {
-    if (!full) {
+    if (!full || lease->tracker.dying > 0) {
         lease->full_since = KS_NEVER;
         return;
     }

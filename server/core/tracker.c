@@ -529,14 +529,16 @@ uint64_t ks_tracker_blocked(const struct ks_tracker *tracker, ks_instant now)
 
 bool ks_tracker_waiting(const struct ks_tracker *tracker, ks_number *ret_number)
 {
-    ks_number first = tracker->fetched;
+    ks_number first = tracker->dying > 0 ? tracker->mark : tracker->fetched;
 
-    if (tracker->pending_bytes == 0)
+    if (tracker->pending_bytes == 0 && tracker->dying == 0)
         return false;
     for (uint32_t lane = 0; lane < tracker->lane_count; lane++)
         first = tracker->lanes[lane].cursor < first ? tracker->lanes[lane].cursor : first;
     for (ks_number n = first < tracker->mark ? tracker->mark : first; n < tracker->fetched; n++) {
-        if (ks_tracker_slot(tracker, n)->state != KS_SLOT_PENDING)
+        const struct ks_slot *slot = ks_tracker_slot(tracker, n);
+
+        if (slot->state != KS_SLOT_PENDING && !is_dying(slot))
             continue;
         *ret_number = n;
         return true;

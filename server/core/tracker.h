@@ -183,7 +183,7 @@ struct ks_credit ks_tracker_kill(struct ks_tracker *tracker, ks_number number, e
 bool ks_tracker_bury(struct ks_tracker *tracker, uint32_t most, struct ks_tracker_run *ret_run);
 /* Those of the run that are BURYING are DYING again. */
 void ks_tracker_exhume(struct ks_tracker *tracker, const struct ks_tracker_run *run);
-/* The lowest PENDING record. False if there is none. */
+/* The lowest record that is PENDING, DYING or BURYING. False if there is none. */
 bool ks_tracker_waiting(const struct ks_tracker *tracker, ks_number *ret_number);
 /* The lanes of which a record waits for the delay of its retry. */
 uint64_t ks_tracker_blocked(const struct ks_tracker *tracker, ks_instant now);

@@ -83,8 +83,8 @@ static int64_t reader_behind(const struct ks_board_lease *lease)
     return last + ks_span_to_ms(ks_instant_since(ks_board_now(lease->board), lease->failing_since));
 }
 
-/* How far the apps of this lease are behind: as old as the oldest record that waits for one. Where none waits, as far
- * as its reader is. The age is told by the clock of the stream and by ours. */
+/* How far the apps of this lease are behind: as old as the oldest record that waits for one, or for its dead letter to
+ * be written. Where none waits, as far as its reader is. The age is told by the clock of the stream and by ours. */
 static int64_t behind_of(struct ks_board_lease *lease)
 {
     const struct ks_record *record;

@@ -439,8 +439,8 @@ struct ks_shard_status {
         watermark; /* Of the last record of which everything up to it is settled; where nothing was
                                       settled in this epoch, or the lease is not ours, the checkpoint. */
     int64_t
-        millis_behind; /* Age of the oldest record that was read and is with no session; where there is none, how far
-                                      the reader is behind the tip. -1 = unknown. */
+        millis_behind; /* Age of the oldest record that was read, is not settled and is with no session; where there is
+                                      none, how far the reader is behind the tip. -1 = unknown. */
     ks_wall since;        /* When we acquired it, or saw another one get it; 0 = unknown. */
     ks_wall read_at;      /* When the row was read last. */
     ks_wall paused_until; /* 0: until it is resumed, or not paused. */

@@ -10,6 +10,7 @@ import re
 import sys
 import time
 
+import away
 from lib import (ROOT, FaultProxy, RawStream, Sidecar, check, check_equal, data_of, lease_rows, main, make_stream,
                  need_emulators, put_kinesis, test, wait_until)
 
@@ -186,6 +187,17 @@ def a_bucket_that_is_not_there_holds_the_checkpoint_and_says_what_to_do(folder):
     wait_until(lambda: len(letters(sidecar)) == 20, 30, "they are written")
     wait_until(lambda: lease_rows(application(folder))["shardId-000000000000"]["checkpoint"] == records[-1]["sequence_number"],
                20, "the checkpoint passes them")
+
+
+@test(300 + 2 * away.AWAY_S)
+def a_bucket_that_is_away_for_long_holds_the_checkpoints_and_loses_no_letter(folder):
+    make_bucket(folder)
+    proxy = FaultProxy(folder, S3)
+    sidecar = Sidecar.local(folder, dead_letters=f"s3://{bucket(folder)}/team", **away.OPTIONS)
+    sidecar.env["AWS_ENDPOINT_URL_S3"] = proxy.url
+    expected = away.live_through(sidecar.start(), proxy, sidecar.put)
+    check_equal(sorted(json.loads(body)["id"] for body in objects(folder).values()), expected, "none is missing")
+    check_equal([letter["id"] for letter in letters(sidecar)], expected, "the list")
 
 
 @test(60)

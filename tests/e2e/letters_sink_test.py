@@ -11,6 +11,7 @@ import os
 import urllib.parse
 import uuid
 
+import away
 from lib import (Double, FaultProxy, RawStream, Sidecar, call, check, check_equal, data_of, kinesis_client, main,
                  need_emulators, numbered, test, wait_until)
 
@@ -281,6 +282,17 @@ def a_queue_out_of_reach_holds_the_checkpoint_and_loses_no_letter(folder):
     sidecar.kill()
     again = worker(folder, "sqs:" + queue, "again").start()
     check_equal(again.get("/v1/records?wait_ms=1500")["records"], [], "the checkpoint passed them")
+
+
+@test(300 + 2 * away.AWAY_S)
+def a_queue_that_is_away_for_long_holds_the_checkpoints_and_loses_no_letter(folder):
+    queue = make_queue()
+    proxy = FaultProxy(folder, os.environ["KS_MOTO_URL"])
+    sidecar = worker(folder, "sqs:" + queue, env={"AWS_ENDPOINT_URL_SQS": proxy.url}, **away.OPTIONS).start()
+    expected = away.live_through(sidecar, proxy, sidecar.put)
+    ids = collections.Counter(letter_of(message)["id"] for message in receive(queue))
+    check_equal(sorted(ids), expected, "none is missing, and each has the id of its record")
+    check(max(ids.values()) > 1, "answers were lost, and the letters were sent again")
 
 
 @test(60)

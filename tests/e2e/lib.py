@@ -351,6 +351,11 @@ class Sidecar:
                 return float(line.rsplit(" ", 1)[1])
         raise Failure(f"there is no metric {name}")
 
+    def rss(self):
+        """Its resident memory, bytes."""
+        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as status:
+            return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS"))
+
     def put(self, records):
         """Puts (key, bytes) pairs into the local stream; returns [(shard id, sequence number)]."""
         placed = []

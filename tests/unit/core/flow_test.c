@@ -388,6 +388,31 @@ TEST(a_record_that_never_fits_is_told_after_five_seconds)
     EXPECT_EQ_I64(ks_core_session_idle(bed.core, session, NULL), KS_IDLE_NO_DATA);
 }
 
+TEST(memory_that_dead_letters_hold_is_not_told_as_a_record_that_never_fits)
+{
+    struct ks_event full = {.kind = KS_EVENT_READ_FAILED, .read_failed = {0, 1, false, true}};
+    ks_session_id session;
+    int refused = 0;
+
+    bed_live(&bed);
+    bed.core->fleet.deadline = KS_NEVER;
+    session = bed_session(&bed, 100, 1 << 20);
+    bed_hold(&bed, 0, 1);
+    bed_settle_down(&bed);
+    bed_records(&bed, 0, 1, 10, false);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 1), 1);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_DEAD_LETTER, 0), KS_SETTLE_OK);
+    for (int i = 0; i < 60; i++) {
+        bed_wait(&bed, 200);
+        if (!bed.core->leases[0].reading)
+            continue;
+        bed_step(&bed, &full);
+        EXPECT(!bed_told(&bed, KS_STORY_CRAMPED));
+        refused++;
+    }
+    EXPECT(refused > 25);
+}
+
 /* ---- Records that the subscription does not want ---- */
 
 static void filtered_records(const bool *filtered, uint32_t count)

@@ -209,6 +209,14 @@ TEST(what_waits_longest_is_told)
     EXPECT(ks_tracker_waiting(&tracker, &waiting));
     EXPECT_EQ_U64(waiting, 3);
     (void)ks_tracker_kill(&tracker, 3, KS_CAUSE_ASKED);
+    EXPECT(ks_tracker_waiting(&tracker, &waiting));
+    EXPECT_EQ_U64(waiting, 3);
+    (void)ks_tracker_kill(&tracker, 1, KS_CAUSE_ASKED);
+    EXPECT(ks_tracker_bury(&tracker, 1, &run));
+    EXPECT(ks_tracker_waiting(&tracker, &waiting));
+    EXPECT_EQ_U64(waiting, 1); /* Its dead letter is being written. */
+    (void)ks_tracker_settle(&tracker, 1);
+    (void)ks_tracker_settle(&tracker, 3);
     EXPECT(!ks_tracker_waiting(&tracker, &waiting));
 }
 

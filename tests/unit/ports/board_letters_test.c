@@ -124,6 +124,33 @@ static int64_t counted(enum ks_metric metric)
     return ks_metric_number_labelled(metric, stage.board->config.subscription);
 }
 
+static bool is_behind(struct stage *of)
+{
+    struct ks_board_status status;
+
+    ks_switchboard_status(of->board, &status);
+    return status.millis_behind > 300;
+}
+
+TEST(a_record_is_behind_until_its_letter_is_written)
+{
+    struct ks_board_status status;
+    ks_session_id session;
+    struct ks_run run;
+
+    stage_begin(&stage, "pod-a");
+    session = pull_one(&run);
+    ks_switchboard_status(stage.board, &status);
+    EXPECT_EQ_I64(status.millis_behind, 0);
+    bury(session, &run);
+    stage_turn_until(&stage, is_behind);
+    answer(KS_DONE);
+    stage_turn_until(&stage, has_passed);
+    ks_switchboard_status(stage.board, &status);
+    EXPECT_EQ_I64(status.millis_behind, 0);
+    stage_vanish(&stage);
+}
+
 TEST(the_letter_says_where_the_record_stood_and_why_and_holds_the_watermark_until_it_is_written)
 {
     ks_session_id session;
