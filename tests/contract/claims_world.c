@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "adapters/letter.h"
@@ -48,8 +49,8 @@ static struct {
     bool peace;
     int64_t begun;
     struct claims_letter truths[CLAIMS_RECORDS];
-    uint32_t written[CLAIMS_RECORDS]; /* The most attempts that were written. */
-    int64_t died_ms[CLAIMS_RECORDS];  /* The latest death that was written. */
+    uint32_t written[CLAIMS_RECORDS]; /* The most attempts that a letter had. */
+    int64_t died_ms[CLAIMS_RECORDS];  /* The latest death. */
     int64_t paused_until[CLAIMS_WORKERS];
     struct redrive redrives[REDRIVES];
     uint64_t claims;
@@ -110,6 +111,14 @@ static void broke(const char *what, const struct claims_change *change)
          world.now, what, change->record, change->claim);
 }
 
+static void note_death(const struct claims_change *change)
+{
+    if (world.written[change->record] < change->attempts)
+        world.written[change->record] = change->attempts;
+    if (world.died_ms[change->record] < change->died_ms)
+        world.died_ms[change->record] = change->died_ms;
+}
+
 static void judge_write(const struct claims_change *change)
 {
     struct claims_letter *const truth = &world.truths[change->record];
@@ -119,10 +128,7 @@ static void judge_write(const struct claims_change *change)
     if (truth->is_there && !world.store->later_stays && change->attempts < truth->attempts)
         broke("a letter forgot attempts", change);
     world.rewritten += truth->is_there;
-    if (world.written[change->record] < change->attempts)
-        world.written[change->record] = change->attempts;
-    if (world.died_ms[change->record] < change->died_ms)
-        world.died_ms[change->record] = change->died_ms;
+    note_death(change);
     *truth = (struct claims_letter){.is_there = true,
                                     .attempts = change->attempts,
                                     .died_ms = change->died_ms,
@@ -156,6 +162,7 @@ static void judge_amend(const struct claims_change *change, bool is_its)
     truth->died_ms = change->died_ms;
     truth->claim[0] = '\0';
     truth->claimed_until = 0;
+    note_death(change);
     world.amended++;
 }
 
@@ -445,6 +452,10 @@ static void run(uint64_t seed)
 
 void claims_run(const struct claims_store *store, uint64_t seeds)
 {
+    const char *const wanted = getenv("KS_SEEDS");
+
+    if (wanted != NULL)
+        seeds = strtoull(wanted, NULL, 10);
     memset(&world, 0, sizeof world);
     world.store = store;
     for (uint64_t seed = 1; seed <= seeds; seed++)

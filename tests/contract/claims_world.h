@@ -72,7 +72,7 @@ struct claims_store {
     void (*die)(uint32_t worker);
 };
 
-/* Runs so many seeds; the test fails if a letter is lost, or changed by one who may not. */
+/* Runs so many seeds, or KS_SEEDS of the environment; the test fails if a letter is lost, or changed by one who may not. */
 void claims_run(const struct claims_store *store, uint64_t seeds);
 
 /* The adapter's side. A change has happened in the store. */
