@@ -3,6 +3,7 @@
 
 #include "adapters/dynamodb/letters.h"
 #include "base/digest.h"
+#include "contract/letters_faults.h"
 
 #include "aws_rig.h"
 
@@ -13,7 +14,8 @@ static struct aws_rig aws;
 
 static void set_up(void)
 {
-    aws_rig_open(&aws, letters_loop, KS_AWS_DYNAMODB, ks_test_env("KS_DYNAMODB_URL"));
+    aws_rig_open(&aws, letters_loop, KS_AWS_DYNAMODB,
+                 letters_faults_url(ks_test_env("KS_DYNAMODB_URL")));
 }
 
 const char *letters_dynamodb_table(void)
@@ -31,11 +33,13 @@ static void await_table(struct ks_dead_letters *store)
 {
     const ks_instant begun = ks_instant_now();
     struct ks_dead_letters *const other = letters_store;
+    const bool rested = letters_faults_rest(true);
 
     letters_store = store;
     while (letters_list("", 1) != KS_DONE)
         EXPECT(ks_instant_since(ks_instant_now(), begun).us < 10 * 1000000);
     letters_store = other;
+    (void)letters_faults_rest(rested);
 }
 
 static ks_err open_table(struct ks_dead_letters **ret_store, struct ks_detail *ret_detail)
@@ -93,6 +97,7 @@ static void end_claim(const char *sequence, const char *claim)
 
 const struct letters_adapter letters_dynamodb = {.name = "dynamodb",
                                                  .pointers = true,
+                                                 .throttle = "400 ThrottlingException",
                                                  .set_up = set_up,
                                                  .open = open_table,
                                                  .tear_down = tear_down,

@@ -2,9 +2,16 @@
 #include "contract/dead_letters_rig.h"
 
 #include "base/budget.h"
+#include "contract/letters_faults.h"
 
 #include <stdio.h>
 #include <string.h>
+
+enum {
+    TRIES_MAX = 50,  /* Of a call under faults. */
+    FAULTS_MAX = 3,  /* So many of them have one. */
+    AGAIN_TURNS = 20 /* Between two of them. */
+};
 
 #define SHARD "shardId-000000000000"
 
@@ -45,8 +52,10 @@ void letters_answered(void *arg, const struct ks_letters_answer *answer)
 
 void letters_await(uint32_t calls_before)
 {
-    for (int i = 0; i < 6000 && heard.calls == calls_before; i++)
+    for (int i = 0; i < 6000 && heard.calls == calls_before; i++) {
         ks_loop_turn(letters_loop, ks_span_ms(10));
+        letters_faults_turn();
+    }
     EXPECT_EQ_I64(heard.calls, calls_before + 1);
 }
 
@@ -78,6 +87,14 @@ void letters_rig_run(const struct letters_adapter *adapter, void (*test)(void))
     test();
     letters_end();
     EXPECT_EQ_I64(ks_alloc_live(), 0);
+}
+
+void letters_rig_run_under_faults(const struct letters_adapter *adapter, void (*test)(void),
+                                  uint64_t seed)
+{
+    letters_faults_begin(seed, adapter->throttle);
+    letters_rig_run(adapter, test);
+    letters_faults_end();
 }
 
 /* Place for a text, until 256 more were asked for. */
@@ -137,13 +154,77 @@ const char *letters_id(const char *sequence)
     return id_of(SHARD, sequence, 0);
 }
 
+/* ---- Calls ---- */
+
+enum kind { WRITE, LIST, FIND, CLAIM, AMEND, KEEP, REMOVE };
+
+struct call {
+    enum kind kind;
+    const struct ks_letter *letters;
+    uint32_t count; /* Of letters; of a list, the most. */
+    const char *id;
+    const char *claim;
+};
+
+static void send(const struct call *call)
+{
+    const struct ks_dead_letters_vtable *const vtable = letters_store->vtable;
+
+    switch (call->kind) {
+    case WRITE:
+        vtable->write(letters_store, call->letters, call->count, letters_answered, NULL);
+        return;
+    case LIST:
+        vtable->list(letters_store, ks_view_text(call->id), call->count, letters_answered, NULL);
+        return;
+    case FIND: vtable->find(letters_store, ks_view_text(call->id), letters_answered, NULL); return;
+    case CLAIM: vtable->claim(letters_store, call->letters, letters_answered, NULL); return;
+    case AMEND: vtable->amend(letters_store, call->letters, letters_answered, NULL); return;
+    case KEEP: vtable->keep(letters_store, call->letters, letters_answered, NULL); return;
+    case REMOVE:
+        vtable->remove(letters_store, ks_view_text(call->id), ks_view_text(call->claim),
+                       letters_answered, NULL);
+        return;
+    }
+    FAIL("no such call");
+}
+
+/* True if the call has to be made again. No write is refused for what it is. */
+static bool is_open(const struct call *call)
+{
+    return heard.outcome == KS_UNKNOWN || (call->kind == WRITE && heard.outcome == KS_REFUSED);
+}
+
+/* As the core does, a call that is made again waits before it: a table that could not be asked is asked again by then. */
+static void wait_a_while(void)
+{
+    for (int turn = 0; turn < AGAIN_TURNS; turn++)
+        ks_loop_turn(letters_loop, ks_span_ms(10));
+}
+
+static enum ks_outcome perform(const struct call *call)
+{
+    const bool repeats =
+        call->kind != REMOVE && (call->kind != AMEND || call->letters->claim.size == 0);
+    uint32_t tries = 0;
+
+    for (;;) {
+        const uint32_t before = heard.calls;
+
+        if (tries < FAULTS_MAX)
+            letters_faults_next(repeats);
+        send(call);
+        letters_await(before);
+        letters_faults_heal();
+        if (!letters_faults_are_on() || !repeats || !is_open(call) || ++tries == TRIES_MAX)
+            return heard.outcome;
+        wait_a_while();
+    }
+}
+
 enum ks_outcome letters_write(const struct ks_letter *letters, uint32_t count)
 {
-    const uint32_t before = heard.calls;
-
-    letters_store->vtable->write(letters_store, letters, count, letters_answered, NULL);
-    letters_await(before);
-    return heard.outcome;
+    return perform(&(const struct call){.kind = WRITE, .letters = letters, .count = count});
 }
 
 enum ks_outcome letters_write_one(const char *sequence, size_t data_size)
@@ -155,53 +236,53 @@ enum ks_outcome letters_write_one(const char *sequence, size_t data_size)
 
 enum ks_outcome letters_list(const char *after, uint32_t most)
 {
-    const uint32_t before = heard.calls;
+    return perform(&(const struct call){.kind = LIST, .id = after, .count = most});
+}
 
-    letters_store->vtable->list(letters_store, ks_view_text(after), most, letters_answered, NULL);
-    letters_await(before);
-    return heard.outcome;
+enum ks_outcome letters_find_id(const char *id)
+{
+    return perform(&(const struct call){.kind = FIND, .id = id});
 }
 
 enum ks_outcome letters_find(const char *sequence)
 {
-    const uint32_t before = heard.calls;
+    return letters_find_id(letters_id(sequence));
+}
 
-    letters_store->vtable->find(letters_store, ks_view_text(letters_id(sequence)), letters_answered,
-                                NULL);
-    letters_await(before);
-    return heard.outcome;
+enum ks_outcome letters_remove_id(const char *id, const char *claim)
+{
+    return perform(&(const struct call){.kind = REMOVE, .id = id, .claim = claim});
 }
 
 enum ks_outcome letters_remove(const char *sequence)
 {
-    const uint32_t before = heard.calls;
+    return letters_remove_id(letters_id(sequence), "");
+}
 
-    letters_store->vtable->remove(letters_store, ks_view_text(letters_id(sequence)), KS_VIEW(""),
-                                  letters_answered, NULL);
-    letters_await(before);
-    return heard.outcome;
+enum ks_outcome letters_amend_with(const struct ks_letter *said)
+{
+    return perform(&(const struct call){.kind = AMEND, .letters = said});
 }
 
 enum ks_outcome letters_amend(const char *sequence, uint32_t attempts)
 {
-    const uint32_t before = heard.calls;
     struct ks_letter said = letters_make(sequence, 0);
 
     said.attempts = attempts;
     said.reason = KS_VIEW("second");
     said.cause = KS_CAUSE_ATTEMPTS;
     said.died_ms = 1795219205000;
-    letters_store->vtable->amend(letters_store, &said, letters_answered, NULL);
-    letters_await(before);
-    return heard.outcome;
+    return letters_amend_with(&said);
+}
+
+enum ks_outcome letters_claim(const struct ks_letter *claimed)
+{
+    return perform(&(const struct call){.kind = CLAIM, .letters = claimed});
 }
 
 enum ks_outcome letters_keep(const char *sequence, size_t data_size)
 {
-    const uint32_t before = heard.calls;
     const struct ks_letter kept = letters_make(sequence, data_size);
 
-    letters_store->vtable->keep(letters_store, &kept, letters_answered, NULL);
-    letters_await(before);
-    return heard.outcome;
+    return perform(&(const struct call){.kind = KEEP, .letters = &kept});
 }

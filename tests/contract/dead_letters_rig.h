@@ -18,6 +18,8 @@ enum { LETTERS_HEARD_MAX = 64, LETTERS_MIB = 1 << 20 };
 struct letters_adapter {
     const char *name;
     bool pointers; /* What is written has no data. */
+    const char
+        *throttle; /* What its server refuses with when it is asked too much: "503 SlowDown". */
     void (*set_up)(void);
     /* One more store on the same file or table, that can be asked. */
     ks_err (*open)(struct ks_dead_letters **ret_store, struct ks_detail *ret_detail);
@@ -56,6 +58,9 @@ extern struct letters_heard heard;
 
 /* Runs a test of the suite on a fresh file or table, and checks that no memory is left. */
 void letters_rig_run(const struct letters_adapter *adapter, void (*test)(void));
+/* The same with a fault proxy before its server (letters_faults.h). */
+void letters_rig_run_under_faults(const struct letters_adapter *adapter, void (*test)(void),
+                                  uint64_t seed);
 /* Opens the loop and the store; the test fails if it cannot be. */
 void letters_begin(void);
 void letters_end(void);
@@ -66,14 +71,19 @@ struct ks_letter letters_make(const char *sequence, size_t data_size);
 struct ks_letter letters_make_of(const char *shard, const char *sequence, int64_t sub);
 const char *letters_id(const char *sequence);
 
-/* Each asks the store and waits. */
+/* Each asks the store and waits. Under faults a call is made again while its outcome is unknown, or a write was refused.
+ * Not so a removal and a change that names a claim: once done, they are refused. Their answers are not lost. */
 enum ks_outcome letters_write(const struct ks_letter *letters, uint32_t count);
 enum ks_outcome letters_write_one(const char *sequence, size_t data_size);
 /* Behind the letter of this id; "": from the first. */
 enum ks_outcome letters_list(const char *after, uint32_t most);
 enum ks_outcome letters_find(const char *sequence);
+enum ks_outcome letters_find_id(const char *id);
 enum ks_outcome letters_remove(const char *sequence);
+enum ks_outcome letters_remove_id(const char *id, const char *claim);
 enum ks_outcome letters_amend(const char *sequence, uint32_t attempts);
+enum ks_outcome letters_amend_with(const struct ks_letter *said);
+enum ks_outcome letters_claim(const struct ks_letter *claimed);
 enum ks_outcome letters_keep(const char *sequence, size_t data_size);
 /* The answer that comes next, in any of the calls above. */
 ks_letters_answered letters_answered;

@@ -4,6 +4,7 @@
 #include "adapters/s3/letters.h"
 #include "aws/endpoint.h"
 #include "base/digest.h"
+#include "contract/letters_faults.h"
 
 #include "aws_rig.h"
 
@@ -89,7 +90,7 @@ static void set_up(void)
     rules = (struct ks_endpoint_rules){
         .service = "s3",
         .region = "us-east-1",
-        .url = versitygw != NULL ? versitygw : ks_test_env("KS_MOTO_URL"),
+        .url = letters_faults_url(versitygw != NULL ? versitygw : ks_test_env("KS_MOTO_URL")),
         .bucket = bucket(),
     };
     aws_rig_open_with(&aws, letters_loop, KS_AWS_S3, rules.url,
@@ -128,6 +129,7 @@ static void end_claim(const char *sequence, const char *claim)
 }
 
 const struct letters_adapter letters_s3 = {.name = "s3",
+                                           .throttle = "503 SlowDown",
                                            .set_up = set_up,
                                            .open = open_bucket,
                                            .tear_down = tear_down,

@@ -75,16 +75,9 @@ void letters_suite_what_is_not_there_is_not_found(void)
     EXPECT_EQ_I64(letters_remove("7"), KS_REFUSED);
     EXPECT_EQ_I64(letters_amend("7", 2), KS_REFUSED);
     for (size_t at = 0; at < sizeof ids / sizeof ids[0]; at++) {
-        const uint32_t before = heard.calls;
-
-        letters_store->vtable->find(letters_store, ks_view_text(ids[at]), letters_answered, NULL);
-        letters_await(before);
-        EXPECT_EQ_I64(heard.outcome, KS_DONE);
+        EXPECT_EQ_I64(letters_find_id(ids[at]), KS_DONE);
         EXPECT_EQ_I64(heard.count, 0);
-        letters_store->vtable->remove(letters_store, ks_view_text(ids[at]), KS_VIEW(""),
-                                      letters_answered, NULL);
-        letters_await(before + 1);
-        EXPECT_EQ_I64(heard.outcome, KS_REFUSED);
+        EXPECT_EQ_I64(letters_remove_id(ids[at], ""), KS_REFUSED);
     }
 }
 
@@ -130,31 +123,21 @@ void letters_suite_two_stores_share_letters_and_one_of_them_removes_one(void)
 
 static enum ks_outcome claim(const char *sequence, uint32_t attempts, const char *by)
 {
-    const uint32_t before = heard.calls;
     struct ks_letter letter = letters_make(sequence, 0);
 
     letter.attempts = attempts;
     letter.claim = ks_view_text(by);
-    letters_store->vtable->claim(letters_store, &letter, letters_answered, NULL);
-    letters_await(before);
-    return heard.outcome;
+    return letters_claim(&letter);
 }
 
 /* Given up again, for the second time, or removed, under a claim. */
 static enum ks_outcome settle(const char *sequence, const char *by, bool removed)
 {
-    const uint32_t before = heard.calls;
     struct ks_letter letter = letters_make(sequence, 0);
 
     letter.attempts = 2;
     letter.claim = ks_view_text(by);
-    if (removed)
-        letters_store->vtable->remove(letters_store, letter.id, letter.claim, letters_answered,
-                                      NULL);
-    else
-        letters_store->vtable->amend(letters_store, &letter, letters_answered, NULL);
-    letters_await(before);
-    return heard.outcome;
+    return removed ? letters_remove_id(letters_id(sequence), by) : letters_amend_with(&letter);
 }
 
 void letters_suite_one_claim_at_a_time_is_on_a_letter_until_it_was_given_up_again(void)

@@ -235,6 +235,15 @@ def records_in(client, stream):
     return found
 
 
+def make_dead_stream(double):
+    """The stream `dead` of the double, by a client that is returned."""
+    client = double.client()
+    client.must("CreateStream", StreamName="dead", ShardCount=2)
+    wait_until(lambda: client.must("DescribeStreamSummary", StreamName="dead")["StreamDescriptionSummary"]["StreamStatus"]
+               == "ACTIVE", 20, "active")
+    return client
+
+
 def as_message(record):
     return {"Body": base64.b64decode(record["Data"]).decode()}
 
@@ -242,10 +251,7 @@ def as_message(record):
 @test(60)
 def a_stream_gets_each_letter_under_the_key_of_its_record(folder):
     double = Double(folder)
-    client = double.client()
-    client.must("CreateStream", StreamName="dead", ShardCount=2)
-    wait_until(lambda: client.must("DescribeStreamSummary", StreamName="dead")["StreamDescriptionSummary"]["StreamStatus"]
-               == "ACTIVE", 20, "active")
+    client = make_dead_stream(double)
     sidecar = worker(folder, "kinesis:dead", env={"AWS_ENDPOINT_URL_KINESIS": double.url}).start()
     records = give_up(sidecar, numbered(150))
     put = records_in(client, "dead")
@@ -336,21 +342,29 @@ def bury_what_comes(sidecar):
     return len(records)
 
 
-def survive(folder, destination, variable, queue, fifo=False):
-    """Gives up COUNT records under faults and a kill; each has a message in the end."""
-    proxy = FaultProxy(folder, os.environ["KS_MOTO_URL"])
+def collect(queue):
+    """The messages of the queue, once it is empty."""
+    messages = []
+    wait_until(lambda: messages.extend(receive(queue)) or count_in(queue) == 0, 20 + COUNT / 5, "all are received")
+    return messages
+
+
+def survive(folder, destination, variable, server, collected, last_fault="cut"):
+    """Gives up COUNT records under faults and a kill; each has a message in the end. Returns how often each id came."""
+    proxy = FaultProxy(folder, server)
     first = worker(folder, destination, "first", env={variable: proxy.url}, lease_duration_ms=6000).start()
     placed = first.put(numbered(COUNT))
     expected = sorted(f"{shard}.{sequence}.0" for shard, sequence in placed)
     records = RawStream(first, "client_id=app&max_in_flight=2000").records(COUNT)
-    for fault, part in zip(("heal", "refuse 400 ThrottlingException 6", "lose 6", "cut"), range(0, COUNT, COUNT // 4)):
+    for fault, part in zip(("heal", "refuse 400 ThrottlingException 6", "lose 6", last_fault), range(0, COUNT, COUNT // 4)):
         proxy.do(fault)
         settle(first, records[part:part + COUNT // 4], wait_ms=1500)
+    before = first.metric("dead_letters_total")
     first.kill()
     proxy.do("heal")
 
-    check(count_in(queue) > 0, "some letters were sent before the kill")
-    second = worker(folder, destination, "second").start()
+    check(0 < before < COUNT, f"the kill came in the middle: {before} letters were confirmed")
+    second = worker(folder, destination, "second", env={variable: server}).start()
     last = {shard: sequence for shard, sequence in placed}
 
     again = []
@@ -360,31 +374,38 @@ def survive(folder, destination, variable, queue, fifo=False):
         return {row["shard_id"]: row["checkpoint"] for row in second.get("/v1/leases")["leases"]} == last
     wait_until(checkpoints_are_at_the_end, 20 + COUNT / 5, "all are given up")
     check(sum(again) >= COUNT // 4, "what could not be sent before the kill came again:", again)
-    messages = []
-    wait_until(lambda: messages.extend(receive(queue)) or count_in(queue) == 0, 20 + COUNT / 5, "all are received")
-    ids = collections.Counter(letter_of(message)["id"] for message in messages)
+    ids = collections.Counter(letter_of(message)["id"] for message in collected())
     check_equal(sorted(ids), expected, "none is missing, and each has the id of its record")
-    if fifo:
-        check_equal(max(ids.values()), 1, "a FIFO queue drops what it has")
     print(f"  {COUNT} letters, {sum(ids.values()) - COUNT} of them twice", flush=True)
+    return ids
 
 
 @test(100 + COUNT // 3)
 def no_letter_of_a_queue_is_missing_after_faults_and_a_kill(folder):
     queue = make_queue()
-    survive(folder, "sqs:" + queue, "AWS_ENDPOINT_URL_SQS", queue)
+    survive(folder, "sqs:" + queue, "AWS_ENDPOINT_URL_SQS", os.environ["KS_MOTO_URL"], lambda: collect(queue))
 
 
 @test(100 + COUNT // 3)
 def no_letter_of_a_fifo_queue_is_missing_or_there_twice_after_faults_and_a_kill(folder):
     queue = make_queue(fifo=True)
-    survive(folder, "sqs:" + queue, "AWS_ENDPOINT_URL_SQS", queue, fifo=True)
+    ids = survive(folder, "sqs:" + queue, "AWS_ENDPOINT_URL_SQS", os.environ["KS_MOTO_URL"], lambda: collect(queue))
+    check_equal(max(ids.values()), 1, "a FIFO queue drops what it has")
 
 
 @test(100 + COUNT // 3)
 def no_letter_of_a_topic_is_missing_after_faults_and_a_kill(folder):
     queue = make_queue()
-    survive(folder, "sns:" + make_topic(queue), "AWS_ENDPOINT_URL_SNS", queue)
+    survive(folder, "sns:" + make_topic(queue), "AWS_ENDPOINT_URL_SNS", os.environ["KS_MOTO_URL"], lambda: collect(queue))
+
+
+@test(100 + COUNT // 3)
+def no_letter_of_a_stream_is_missing_after_faults_and_a_kill(folder):
+    double = Double(folder)
+    client = make_dead_stream(double)
+    ids = survive(folder, "kinesis:dead", "AWS_ENDPOINT_URL_KINESIS", double.url,
+                  lambda: [as_message(record) for record in records_in(client, "dead")], last_fault="drop-answers")
+    check(max(ids.values()) > 1, "PutRecords was done, its answer was lost, and the letters were put again")
 
 
 if __name__ == "__main__":
