@@ -8,11 +8,12 @@ import json
 import os
 import re
 import sys
-import time
 
 import away
+from letters import (SHARDS, application, begin_with_letters, discard, letters, put, redrive, redrive_all, settle,
+                     survive)
 from lib import (ROOT, FaultProxy, RawStream, Sidecar, check, check_equal, data_of, lease_rows, main, make_stream,
-                 need_emulators, put_kinesis, test, wait_until)
+                 need_emulators, test, wait_until)
 
 need_emulators("dynoxide", "kinesis-local", *([] if os.environ.get("KS_S3_URL") else ["moto"]))
 
@@ -20,12 +21,7 @@ sys.path.insert(0, os.path.join(ROOT, "build", "python"))
 import boto3  # noqa: E402
 
 S3 = os.environ.get("KS_S3_URL") or os.environ["KS_MOTO_URL"]
-SHARDS = 2
 COUNT = int(os.environ.get("KS_LETTERS", "60"))  # Of the long story.
-
-
-def application(folder):
-    return "letters-" + os.path.basename(folder).replace("_", "-")
 
 
 def client():
@@ -60,38 +56,10 @@ def objects(folder):
     return found
 
 
-def settle(sidecar, records, outcome, **more):
-    items = [{"ack_id": record["ack_id"], "outcome": outcome, **more} for record in records]
-    answer = sidecar.call("POST", "/v1/records/settle", {"settlements": items, "wait": "persisted"})
-    check_equal((answer.status, answer.json["failed"]), (200, []), answer)
-    check(answer.json["persisted"], answer.json)
-
-
-def letters(sidecar):
-    found, token = [], ""
-    while token is not None:
-        page = sidecar.get("/v1/dead-letters?scope=fleet&page_size=100" + (f"&page_token={token}" if token else ""))
-        found += page["dead_letters"]
-        token = page.get("next_page_token") or None
-    return found
-
-
-def redrive(sidecar, letter):
-    return sidecar.call("POST", f"/v1/dead-letters/{letter['id']}/redrive")
-
-
-def put(folder, count):
-    put_kinesis(application(folder), [(f"key-{number}", b"letter-%d" % number) for number in range(count)])
-
-
 @test(90)
 def letters_survive_their_worker_and_another_one_delivers_them_again(folder):
-    make_stream(application(folder), SHARDS)
     make_bucket(folder)
-    first = worker(folder, "first").start()
-    put(folder, 40)
-    records = RawStream(first, "client_id=app").records(40)
-    settle(first, records, "dead_letter", reason="bad")
+    first, _, records = begin_with_letters(folder, worker, SHARDS, 40, reason="bad")
     first.kill()
 
     there = objects(folder)
@@ -105,27 +73,14 @@ def letters_survive_their_worker_and_another_one_delivers_them_again(folder):
     found = letters(second)
     check_equal([letter["id"] for letter in found], [body["id"] for body in bodies], "in the order of the keys")
     check(not any(letter.get("in_stream") for letter in found), "the records are in the objects")
-    for letter in found:
-        answer = redrive(second, letter)
-        check_equal(answer.status, 200, answer)
-    again = RawStream(second, "client_id=app").records(40)
-    check_equal(sorted(data_of(record) for record in again), sorted(data_of(record) for record in records), "the records")
-    check(all(record["redriven"] and record["attempt"] == 2 for record in again), again[0])
-    settle(second, again[:30], "ack")
-    settle(second, again[30:], "dead_letter", reason="bad again")
-    left = wait_until(lambda: len(letters(second)) == 10 and letters(second), 20, "the others are gone")
-    check_equal({(letter["reason"], letter["attempts"]) for letter in left}, {("bad again", 2)}, "given up again")
+    redrive_all(second, found, records)
     check_equal(len(objects(folder)), 10, "objects that are left")
 
 
 @test(60)
 def one_worker_at_a_time_delivers_a_letter_again(folder):
-    make_stream(application(folder), 1)
     make_bucket(folder)
-    first = worker(folder, "first").start()
-    put(folder, 1)
-    stream = RawStream(first, "client_id=app")
-    settle(first, stream.records(1), "dead_letter")
+    first, stream, _ = begin_with_letters(folder, worker, 1, 1)
     second = worker(folder, "second").start()
     letter, = letters(second)
     check_equal((letter["redriven"], letter.get("redriven_by", "")), (False, ""), letter)
@@ -152,17 +107,13 @@ def one_worker_at_a_time_delivers_a_letter_again(folder):
 
 @test(60)
 def a_letter_is_discarded_by_a_worker_that_holds_no_shard(folder):
-    make_stream(application(folder), 1)
     make_bucket(folder)
-    first = worker(folder, "first").start()
-    put(folder, 2)
-    stream = RawStream(first, "client_id=app")
-    settle(first, stream.records(2), "dead_letter")
+    first, stream, _ = begin_with_letters(folder, worker, 1, 2)
     second = worker(folder, "second").start()
     one, two = letters(second)
     check_equal(redrive(first, one).status, 200, "redriven where the records are")
-    check_equal(second.call("POST", f"/v1/dead-letters/{two['id']}/discard").status, 200, "discarded elsewhere")
-    check_equal(first.call("POST", f"/v1/dead-letters/{two['id']}/discard").status, 404, "it is gone")
+    check_equal(discard(second, two).status, 200, "discarded elsewhere")
+    check_equal(discard(first, two).status, 404, "it is gone")
     settle(first, stream.records(1), "ack")
     wait_until(lambda: letters(second) == [], 20, "both are gone")
     check_equal(objects(folder), {}, "objects")
@@ -230,11 +181,8 @@ def damage(folder, key, body):
 
 @test(60)
 def objects_that_others_damaged_are_listed_and_not_delivered_again(folder):
-    make_stream(application(folder), 1)
     make_bucket(folder)
-    sidecar = worker(folder, "one").start()
-    put(folder, 3)
-    settle(sidecar, RawStream(sidecar, "client_id=app").records(3), "dead_letter")
+    sidecar, _, _ = begin_with_letters(folder, worker, 1, 3)
     broken, emptied, sound = objects(folder)
     damage(folder, broken, b"{}")
     damage(folder, emptied, b"")
@@ -245,55 +193,17 @@ def objects_that_others_damaged_are_listed_and_not_delivered_again(folder):
         answer = redrive(sidecar, letter)
         check_equal(answer.status, 503, answer)
         check("is damaged" in answer.json["detail"], answer)
-        check_equal(sidecar.call("POST", f"/v1/dead-letters/{letter['id']}/discard").status, 200, "discard")
+        check_equal(discard(sidecar, letter).status, 200, "discard")
     check_equal(len(letters(sidecar)), 1, "the sound one")
     check("are not delivered again, repair or discard them" in sidecar.said(), "the log")
 
 
-def bury_what_comes(sidecar):
-    """Gives up what a pull brings; the letters that there are then."""
-    records = sidecar.get("/v1/records?max_records=1000&wait_ms=500")["records"]
-    if records:
-        settle(sidecar, records, "dead_letter")
-    return letters(sidecar)
-
-
-@test(300)
+@test(150 + COUNT // 2)
 def letters_are_each_there_once_after_faults_and_a_kill(folder):
-    count = COUNT
-    make_stream(application(folder), SHARDS)
     make_bucket(folder)
     proxy = FaultProxy(folder, S3)
-    first = worker(folder, "first", url=proxy.url, lease_duration_ms=6000).start()
-    put(folder, count)
-    records = RawStream(first, "client_id=app&max_in_flight=2000").records(count)
     proxy.do("only PUT")
-    for fault, part in zip(("heal", "refuse 503 SlowDown 20", "lose 20", "cut"), range(0, count, count // 4)):
-        proxy.do(fault)
-        outcomes = [{"ack_id": record["ack_id"], "outcome": "dead_letter"} for record in records[part:part + count // 4]]
-        check_equal(first.call("POST", "/v1/records/settle", {"settlements": outcomes}).json["failed"], [], fault)
-        time.sleep(1)
-    first.kill()
-    proxy.do("heal")
-
-    second = worker(folder, "second").start()
-    there = len(letters(second))
-    check(0 < there < count, f"the kill came in the middle: {there} letters")
-    wait_until(lambda: len(bury_what_comes(second)) >= count, 60, "what the first one did not save was given up")
-    ids = [letter["id"] for letter in bury_what_comes(second)]
-    check_equal((len(ids), len(set(ids))), (count, count), "each once")
-    check_equal(len(objects(folder)), count, "objects")
-
-    stream = RawStream(second, "client_id=app&max_in_flight=2000")
-    again = []
-    for at in range(0, count, 250):
-        for letter in ids[at:at + 250]:
-            answer = second.call("POST", f"/v1/dead-letters/{letter}/redrive")
-            check_equal(answer.status, 200, answer)
-        again += stream.records(len(ids[at:at + 250]))
-        settle(second, again[at:], "ack")
-    check_equal(sorted(data_of(record) for record in again), sorted(b"letter-%d" % number for number in range(count)), "redriven")
-    wait_until(lambda: letters(second) == [], 20, "all are gone")
+    survive(folder, worker, proxy, "503 SlowDown", COUNT)
     check_equal(objects(folder), {}, "objects")
 
 

@@ -4,47 +4,21 @@
 lists, and whose records any worker delivers again out of the stream; what happens where the table fails."""
 
 import os
-import time
 
-from lib import (FaultProxy, RawStream, Sidecar, check, check_equal, data_of, dynamodb, lease_rows, main, make_stream,
-                 need_emulators, put_kinesis, test, wait_until)
+from letters import (SHARDS, application, begin_with_letters, discard, letters, put, redrive, redrive_all, settle,
+                     survive)
+from lib import (FaultProxy, RawStream, Sidecar, check, check_equal, dynamodb, lease_rows, main, make_stream,
+                 need_emulators, test, wait_until)
 
-SHARDS = 2
 COUNT = int(os.environ.get("KS_LETTERS", "200"))  # Of the long story.
 
 
-def application(folder):
-    return "letters-" + os.path.basename(folder).replace("_", "-")
-
-
-def worker(folder, name, **options):
+def worker(folder, name, url=None, **options):
     settings = {"stream": application(folder), "application": application(folder)}
     settings.update(options)
-    return Sidecar.on_emulators(folder, name, **settings)
-
-
-def settle(sidecar, records, outcome, **more):
-    items = [{"ack_id": record["ack_id"], "outcome": outcome, **more} for record in records]
-    answer = sidecar.call("POST", "/v1/records/settle", {"settlements": items, "wait": "persisted"})
-    check_equal((answer.status, answer.json["failed"]), (200, []), answer)
-    check(answer.json["persisted"], answer.json)
-
-
-def letters(sidecar):
-    found, token = [], ""
-    while token is not None:
-        page = sidecar.get("/v1/dead-letters?scope=fleet&page_size=100" + (f"&page_token={token}" if token else ""))
-        found += page["dead_letters"]
-        token = page.get("next_page_token") or None
-    return found
-
-
-def redrive(sidecar, letter):
-    return sidecar.call("POST", f"/v1/dead-letters/{letter['id']}/redrive")
-
-
-def put(folder, count):
-    put_kinesis(application(folder), [(f"key-{number}", b"letter-%d" % number) for number in range(count)])
+    sidecar = Sidecar.on_emulators(folder, name, **settings)
+    sidecar.env["AWS_ENDPOINT_URL_DYNAMODB"] = url or os.environ["KS_DYNAMODB_URL"]
+    return sidecar
 
 
 def items(folder):
@@ -55,12 +29,7 @@ def items(folder):
 
 @test(90)
 def letters_survive_their_worker_and_another_one_delivers_them_again(folder):
-    make_stream(application(folder), SHARDS)
-    first = worker(folder, "first").start()
-    put(folder, 40)
-    stream = RawStream(first, "client_id=app")
-    records = stream.records(40)
-    settle(first, records, "dead_letter", reason="bad")
+    first, _, records = begin_with_letters(folder, worker, SHARDS, 40, reason="bad")
     first.kill()
 
     second = worker(folder, "second").start()
@@ -70,27 +39,12 @@ def letters_survive_their_worker_and_another_one_delivers_them_again(folder):
     check_equal([letter["id"] for letter in found], sorted(letter["id"] for letter in found), "in order")
     check_equal(len(found), 40, "letters")
     check_equal({(letter["reason"], letter["attempts"], letter["cause"]) for letter in found}, {("bad", 1, "asked")}, "what they say")
-
-    for letter in found:
-        answer = redrive(second, letter)
-        check_equal(answer.status, 200, answer)
-    stream = RawStream(second, "client_id=app")
-    again = stream.records(40)
-    check_equal(sorted(data_of(record) for record in again), sorted(data_of(record) for record in records), "the records")
-    check(all(record["redriven"] and record["attempt"] == 2 for record in again), again[0])
-    settle(second, again[:30], "ack")
-    settle(second, again[30:], "dead_letter", reason="bad again")
-    left = wait_until(lambda: len(letters(second)) == 10 and letters(second), 20, "the others are gone")
-    check_equal({(letter["reason"], letter["attempts"]) for letter in left}, {("bad again", 2)}, "given up again")
+    redrive_all(second, found, records)
 
 
 @test(90)
 def one_order_redrives_the_letters_that_match_and_no_other_worker_has(folder):
-    make_stream(application(folder), SHARDS)
-    first = worker(folder, "first").start()
-    put(folder, 20)
-    stream = RawStream(first, "client_id=app")
-    settle(first, stream.records(20), "dead_letter", reason="bad")
+    first, stream, _ = begin_with_letters(folder, worker, SHARDS, 20, reason="bad")
     second = worker(folder, "second").start()
     taken = letters(second)[0]
     check_equal(redrive(second, taken).status, 200, "by the second")
@@ -109,11 +63,7 @@ def one_order_redrives_the_letters_that_match_and_no_other_worker_has(folder):
 
 @test(60)
 def one_worker_at_a_time_delivers_a_letter_again(folder):
-    make_stream(application(folder), 1)
-    first = worker(folder, "first").start()
-    put(folder, 1)
-    stream = RawStream(first, "client_id=app")
-    settle(first, stream.records(1), "dead_letter")
+    first, stream, _ = begin_with_letters(folder, worker, 1, 1)
     second = worker(folder, "second").start()
     letter, = letters(second)
     check_equal((letter["redriven"], letter.get("redriven_by", "")), (False, ""), letter)
@@ -132,15 +82,11 @@ def one_worker_at_a_time_delivers_a_letter_again(folder):
 
 @test(60)
 def a_letter_is_discarded_by_a_worker_that_holds_no_shard(folder):
-    make_stream(application(folder), 1)
-    first = worker(folder, "first").start()
-    put(folder, 2)
-    stream = RawStream(first, "client_id=app")
-    settle(first, stream.records(2), "dead_letter")
+    first, stream, _ = begin_with_letters(folder, worker, 1, 2)
     second = worker(folder, "second").start()
     one, two = letters(second)
     check_equal(redrive(first, one).status, 200, "redriven where the records are")
-    check_equal(second.call("POST", f"/v1/dead-letters/{two['id']}/discard").status, 200, "discarded elsewhere")
+    check_equal(discard(second, two).status, 200, "discarded elsewhere")
     settle(first, stream.records(1), "ack")
     check_equal((letters(first), letters(second)), ([], []), "all are gone")
     check_equal([item["k"]["S"] for item in items(folder)], ["shardId-000000000000"], "the directory stays until it expires")
@@ -150,9 +96,7 @@ def a_letter_is_discarded_by_a_worker_that_holds_no_shard(folder):
 def a_table_out_of_reach_holds_the_checkpoint_and_loses_no_letter(folder):
     make_stream(application(folder), 1)
     proxy = FaultProxy(folder, os.environ["KS_DYNAMODB_URL"])
-    sidecar = worker(folder, "one", lease_duration_ms=20000)
-    sidecar.env["AWS_ENDPOINT_URL_DYNAMODB"] = proxy.url
-    sidecar.start()
+    sidecar = worker(folder, "one", url=proxy.url, lease_duration_ms=20000).start()
     put(folder, 20)
     records = RawStream(sidecar, "client_id=app").records(20)
     proxy.do("cut")
@@ -171,9 +115,7 @@ def a_table_out_of_reach_holds_the_checkpoint_and_loses_no_letter(folder):
 def a_redrive_of_many_waits_for_a_table_out_of_reach_and_continues(folder):
     make_stream(application(folder), 1)
     proxy = FaultProxy(folder, os.environ["KS_DYNAMODB_URL"])
-    sidecar = worker(folder, "one", lease_duration_ms=60000)
-    sidecar.env["AWS_ENDPOINT_URL_DYNAMODB"] = proxy.url
-    sidecar.start()
+    sidecar = worker(folder, "one", url=proxy.url, lease_duration_ms=60000).start()
     put(folder, 10)
     stream = RawStream(sidecar, "client_id=app")
     settle(sidecar, stream.records(10), "dead_letter")
@@ -226,53 +168,14 @@ def a_pointer_whose_record_has_left_the_stream_says_so(folder):
     answer = redrive(sidecar, gone)
     check_equal(answer.status, 400, answer)
     check("has left the stream" in answer.json["detail"], answer)
-    check_equal(sidecar.call("POST", f"/v1/dead-letters/{gone['id']}/discard").status, 200, "discard")
+    check_equal(discard(sidecar, gone).status, 200, "discard")
 
 
-def bury_what_comes(sidecar):
-    """Gives up what a pull brings; the letters that there are then."""
-    records = sidecar.get("/v1/records?max_records=1000&wait_ms=500")["records"]
-    if records:
-        settle(sidecar, records, "dead_letter")
-    return letters(sidecar)
-
-
-@test(150)
-def a_thousand_letters_are_each_there_once_after_faults_and_a_kill(folder):
-    count = COUNT
-    make_stream(application(folder), SHARDS)
+@test(150 + COUNT // 2)
+def letters_are_each_there_once_after_faults_and_a_kill(folder):
     proxy = FaultProxy(folder, os.environ["KS_DYNAMODB_URL"])
-    first = worker(folder, "first", lease_duration_ms=6000)
-    first.env["AWS_ENDPOINT_URL_DYNAMODB"] = proxy.url
-    first.start()
-    put(folder, count)
-    records = RawStream(first, "client_id=app&max_in_flight=2000").records(count)
     proxy.do("only UpdateItem")
-    for fault, part in zip(("heal", "refuse 400 ThrottlingException 20", "lose 20", "cut"), range(0, count, count // 4)):
-        proxy.do(fault)
-        outcomes = [{"ack_id": record["ack_id"], "outcome": "dead_letter"} for record in records[part:part + count // 4]]
-        check_equal(first.call("POST", "/v1/records/settle", {"settlements": outcomes}).json["failed"], [], fault)
-        time.sleep(1)
-    first.kill()
-    proxy.do("heal")
-
-    second = worker(folder, "second").start()
-    there = len(letters(second))
-    check(0 < there < count, f"the kill came in the middle: {there} letters")
-    wait_until(lambda: len(bury_what_comes(second)) >= count, 60, "what the first one did not save was given up")
-    ids = [letter["id"] for letter in bury_what_comes(second)]
-    check_equal((len(ids), len(set(ids))), (count, count), "each once")
-
-    stream = RawStream(second, "client_id=app&max_in_flight=2000")
-    again = []
-    for at in range(0, count, 250):
-        for letter in ids[at:at + 250]:
-            answer = second.call("POST", f"/v1/dead-letters/{letter}/redrive")
-            check_equal(answer.status, 200, answer)
-        again += stream.records(len(ids[at:at + 250]))
-        settle(second, again[at:], "ack")
-    check_equal(sorted(data_of(record) for record in again), sorted(b"letter-%d" % number for number in range(count)), "redriven")
-    check_equal(letters(second), [], "all are gone")
+    survive(folder, worker, proxy, "400 ThrottlingException", COUNT)
 
 
 need_emulators("dynoxide", "kinesis-local")
