@@ -22,12 +22,12 @@ static bool is_name(ks_view text, size_t max, const char *others)
     return text.size > 0 && text.size <= max;
 }
 
-static bool is_number(ks_view text)
+bool ks_letter_is_number(ks_view text, size_t max)
 {
     for (size_t i = 0; i < text.size; i++)
         if (text.data[i] < '0' || text.data[i] > '9')
             return false;
-    return text.size > 0 && text.size <= KS_SEQUENCE_MAX && (text.data[0] != '0' || text.size == 1);
+    return text.size > 0 && text.size <= max && (text.data[0] != '0' || text.size == 1);
 }
 
 /* Empties the column unless it can be. */
@@ -49,7 +49,8 @@ const char *ks_letter_clean(struct ks_letter *letter)
     judge(is_name(letter->stream, KS_LETTER_STREAM_MAX, "._-:/"), &letter->stream, "stream",
           &first);
     judge(is_name(letter->shard_id, KS_SHARD_ID_MAX, "._-"), &letter->shard_id, "shard", &first);
-    judge(is_number(letter->sequence), &letter->sequence, "sequence", &first);
+    judge(ks_letter_is_number(letter->sequence, KS_SEQUENCE_MAX), &letter->sequence, "sequence",
+          &first);
     judge(letter->partition_key.size <= KS_PARTITION_KEY_MAX, &letter->partition_key, "key",
           &first);
     judge(letter->data.size <= KS_RECORD_BYTES_MAX, &letter->data, "data", &first);
@@ -141,4 +142,14 @@ void ks_letter_list_settle(struct ks_letter_list *list)
             at += view->size;
         }
     }
+}
+
+/* ---- Calls ---- */
+
+void ks_letters_no_memory(enum ks_outcome outcome, ks_letters_answered *answered, void *arg)
+{
+    struct ks_letters_answer answer = {.outcome = outcome};
+
+    ks_detail_set(&answer.detail, "out of memory");
+    answered(arg, &answer);
 }

@@ -16,6 +16,9 @@ enum { KS_LETTER_CLAIM_MS = 60000 }; /* How long a claim lasts that is not renew
 /* Removes a claim that is over at `now_ms`, which is by the clock of the store. */
 void ks_letter_drop_claim(struct ks_letter *letter, int64_t now_ms);
 
+/* True for a decimal number of at most `max` digits without leading zeros: each number has one spelling. */
+bool ks_letter_is_number(ks_view text, size_t max);
+
 /* Splits an id, "shard.sequence.sub", from its end: `ret_part` is what follows the last dot of `text`, and `text` ends
  * before that dot. False: there is no dot, and nothing is changed. */
 bool ks_letter_cut_last(ks_view *text, ks_view *ret_part);
@@ -41,5 +44,8 @@ KS_MUST_USE ks_err ks_letter_list_add(struct ks_letter_list *list, const struct 
 /* Points the views of all letters at the copies, which stay where they are until the list is cleared: nothing is added
  * before that. */
 void ks_letter_list_settle(struct ks_letter_list *list);
+
+/* Answers a call at once for which there is no memory. */
+void ks_letters_no_memory(enum ks_outcome outcome, ks_letters_answered *answered, void *arg);
 
 #endif

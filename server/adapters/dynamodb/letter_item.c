@@ -57,14 +57,6 @@ static const char *const causes[KS_CAUSES] = {
 
 /* ---- Places ---- */
 
-static bool is_number(ks_view text, size_t max)
-{
-    for (size_t at = 0; at < text.size; at++)
-        if (text.data[at] < '0' || text.data[at] > '9')
-            return false;
-    return text.size > 0 && text.size <= max;
-}
-
 ks_err ks_letter_place_of(ks_view id, const char *stream, struct ks_letter_place *ret_place)
 {
     ks_view shard = id;
@@ -72,9 +64,10 @@ ks_err ks_letter_place_of(ks_view id, const char *stream, struct ks_letter_place
     ks_view sub;
 
     if (!ks_letter_cut_last(&shard, &sub) || !ks_letter_cut_last(&shard, &sequence) ||
-        !is_number(sub, KS_LETTER_PLACE_MAX - KS_SEQUENCE_MAX - 1) ||
-        !is_number(sequence, KS_SEQUENCE_MAX) || shard.size == 0 || shard.size > KS_SHARD_ID_MAX ||
-        !ks_view_is_utf8(shard) || (stream != NULL && strlen(stream) > KS_LETTER_STREAM_MAX))
+        !ks_letter_is_number(sub, KS_LETTER_PLACE_MAX - KS_SEQUENCE_MAX - 1) ||
+        !ks_letter_is_number(sequence, KS_SEQUENCE_MAX) || shard.size == 0 ||
+        shard.size > KS_SHARD_ID_MAX || !ks_view_is_utf8(shard) ||
+        (stream != NULL && strlen(stream) > KS_LETTER_STREAM_MAX))
         return KS_FAIL(INVALID);
     (void)snprintf(ret_place->shard, sizeof(ret_place->shard), "%s%s%.*s",
                    stream == NULL ? "" : stream, stream == NULL ? "" : "/", (int)shard.size,

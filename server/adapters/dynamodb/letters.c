@@ -481,14 +481,6 @@ static void came(void *arg, const struct ks_aws_answer *answer)
 
 /* ---- The port ---- */
 
-static void tell_no_memory(enum task task, ks_letters_answered *answered, void *arg)
-{
-    struct ks_letters_answer answer = {.outcome = task == TASK_WRITE ? KS_REFUSED : KS_UNKNOWN};
-
-    ks_detail_set(&answer.detail, "out of memory");
-    answered(arg, &answer);
-}
-
 /* An ask with room for `most` letters. NULL: no memory; that was told. */
 static struct ask *begin(struct ks_dead_letters *port, enum task task, uint32_t most,
                          ks_letters_answered *answered, void *arg)
@@ -510,7 +502,7 @@ static struct ask *begin(struct ks_dead_letters *port, enum task task, uint32_t 
             return ask;
         ask_free(ask);
     }
-    tell_no_memory(task, answered, arg);
+    ks_letters_no_memory(task == TASK_WRITE ? KS_REFUSED : KS_UNKNOWN, answered, arg);
     return NULL;
 }
 

@@ -19,15 +19,6 @@ static void due(struct ks_timer *timer);
 
 /* ---- Beginnings ---- */
 
-static void tell_no_memory(enum ks_s3_task task, ks_letters_answered *answered, void *arg)
-{
-    struct ks_letters_answer answer = {.outcome =
-                                           task == KS_S3_LETTERS_WRITE ? KS_REFUSED : KS_UNKNOWN};
-
-    ks_detail_set(&answer.detail, "out of memory");
-    answered(arg, &answer);
-}
-
 struct ks_s3_ask *ks_s3_ask_new(struct ks_s3_letters *store, enum ks_s3_task task, uint32_t most,
                                 ks_letters_answered *answered, void *arg)
 {
@@ -46,7 +37,7 @@ struct ks_s3_ask *ks_s3_ask_new(struct ks_s3_letters *store, enum ks_s3_task tas
             return ask;
         ks_s3_ask_free(ask);
     }
-    tell_no_memory(task, answered, arg);
+    ks_letters_no_memory(task == KS_S3_LETTERS_WRITE ? KS_REFUSED : KS_UNKNOWN, answered, arg);
     return NULL;
 }
 

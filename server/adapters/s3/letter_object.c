@@ -25,15 +25,6 @@ struct parts {
     ks_view sub;
 };
 
-/* Without leading zeros: each number has one spelling, and each letter one key. */
-static bool is_number(ks_view text, size_t max)
-{
-    for (size_t at = 0; at < text.size; at++)
-        if (text.data[at] < '0' || text.data[at] > '9')
-            return false;
-    return text.size > 0 && text.size <= max && (text.data[0] != '0' || text.size == 1);
-}
-
 /* A first dot would make it a step of a path. */
 static bool is_shard(ks_view text)
 {
@@ -52,8 +43,9 @@ static ks_err split_id(ks_view id, struct parts *ret_parts)
     struct parts parts = {.shard = id};
 
     if (!ks_letter_cut_last(&parts.shard, &parts.sub) ||
-        !ks_letter_cut_last(&parts.shard, &parts.sequence) || !is_number(parts.sub, SUB_DIGITS) ||
-        !is_number(parts.sequence, KS_SEQUENCE_MAX) || !is_shard(parts.shard))
+        !ks_letter_cut_last(&parts.shard, &parts.sequence) ||
+        !ks_letter_is_number(parts.sub, SUB_DIGITS) ||
+        !ks_letter_is_number(parts.sequence, KS_SEQUENCE_MAX) || !is_shard(parts.shard))
         return KS_FAIL(INVALID);
     *ret_parts = parts;
     return KS_OK;

@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "adapters/sinks/protocol.h"
-#include "aws/json.h"
 
 static ks_err begin(struct ks_sink_request *request, const struct ks_sink_target *target)
 {
     const ks_view name = ks_view_text(target->name);
 
-    ks_bytes_clear(&request->body);
-    ks_writer_begin(&request->json, &request->body);
-    ks_writer_open(&request->json, '{');
-    ks_writer_pair(&request->json,
-                   ks_view_starts(name, KS_VIEW("arn:")) ? "StreamARN" : "StreamName", name);
-    ks_writer_key(&request->json, "Records");
-    ks_writer_open(&request->json, '[');
-    return request->json.err;
+    return ks_sink_json_begin(request,
+                              ks_view_starts(name, KS_VIEW("arn:")) ? "StreamARN" : "StreamName",
+                              name, "Records");
 }
 
 /* A record without a partition key cannot be put: the id stands in for one that a damaged record has not. */
@@ -33,27 +27,14 @@ static ks_err add(struct ks_sink_request *request, uint32_t index,
     return json->err;
 }
 
-static ks_err end(struct ks_sink_request *request)
-{
-    ks_writer_close(&request->json, ']');
-    ks_writer_close(&request->json, '}');
-    return ks_writer_end(&request->json);
-}
-
 static void read_record(const struct ks_json *record, struct ks_sink_result *result)
 {
-    ks_view code = KS_VIEW("");
-    ks_view message = KS_VIEW("");
-    ks_view sequence;
+    ks_view code;
 
-    if (ks_ok(ks_json_text(ks_json_member(record, "ErrorCode"), &code))) {
-        if (!ks_ok(ks_json_text(ks_json_member(record, "ErrorMessage"), &message)))
-            message = KS_VIEW("");
-        ks_sink_failed(result, code, message);
-    } else if (ks_ok(ks_json_text(ks_json_member(record, "SequenceNumber"), &sequence)) &&
-               sequence.size > 0) {
+    if (ks_ok(ks_json_text(ks_json_member(record, "ErrorCode"), &code)))
+        ks_sink_failed(result, code, ks_sink_json_text(record, "ErrorMessage"));
+    else if (ks_sink_json_text(record, "SequenceNumber").size > 0)
         ks_sink_taken(result);
-    }
 }
 
 /* Answers stand in the order of the records: with another number of them none can be told from another. */
@@ -82,6 +63,6 @@ const struct ks_sink_protocol ks_sink_kinesis = {
     .bytes_max = KS_SINK_KINESIS_BYTES_MAX,
     .begin = begin,
     .add = add,
-    .end = end,
+    .end = ks_sink_json_end,
     .read = read_answer,
 };

@@ -14,6 +14,32 @@ const struct ks_sink_protocol *ks_sink_protocol_of(enum ks_sink_kind kind)
     return NULL;
 }
 
+ks_err ks_sink_json_begin(struct ks_sink_request *request, const char *name, ks_view destination,
+                          const char *entries)
+{
+    ks_bytes_clear(&request->body);
+    ks_writer_begin(&request->json, &request->body);
+    ks_writer_open(&request->json, '{');
+    ks_writer_pair(&request->json, name, destination);
+    ks_writer_key(&request->json, entries);
+    ks_writer_open(&request->json, '[');
+    return request->json.err;
+}
+
+ks_err ks_sink_json_end(struct ks_sink_request *request)
+{
+    ks_writer_close(&request->json, ']');
+    ks_writer_close(&request->json, '}');
+    return ks_writer_end(&request->json);
+}
+
+ks_view ks_sink_json_text(const struct ks_json *object, const char *name)
+{
+    ks_view text = KS_VIEW("");
+
+    return ks_ok(ks_json_text(ks_json_member(object, name), &text)) ? text : KS_VIEW("");
+}
+
 uint32_t ks_sink_index(ks_view id, uint32_t count)
 {
     uint64_t index = count;

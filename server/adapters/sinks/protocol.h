@@ -10,6 +10,7 @@
 #include "adapters/sinks/document.h"
 #include "adapters/sinks/target.h"
 #include "aws/client.h"
+#include "aws/json.h"
 #include "base/json_writer.h"
 #include "core/limits.h"
 
@@ -72,6 +73,14 @@ extern const struct ks_sink_protocol ks_sink_kinesis;
 
 /* ---- For the protocols ---- */
 
+/* Begins a request in JSON: its destination in the member `name`, and the array `entries`, which is open. FULL,
+ * NO_MEMORY. */
+KS_MUST_USE ks_err ks_sink_json_begin(struct ks_sink_request *request, const char *name,
+                                      ks_view destination, const char *entries);
+/* Closes the array and the request. FULL, NO_MEMORY. */
+KS_MUST_USE ks_err ks_sink_json_end(struct ks_sink_request *request);
+/* The text of a member; empty if there is none. */
+ks_view ks_sink_json_text(const struct ks_json *object, const char *name);
 /* The index that an answer names, "0" to "count - 1"; `count` if it is none. */
 uint32_t ks_sink_index(ks_view id, uint32_t count);
 /* Begins with results of which none was named. */

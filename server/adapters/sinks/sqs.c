@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "adapters/sinks/protocol.h"
-#include "aws/json.h"
 
 #include <stdio.h>
 
@@ -8,14 +7,8 @@ enum { ENTRIES_MAX = 10 };
 
 static ks_err begin(struct ks_sink_request *request, const struct ks_sink_target *target)
 {
-    ks_bytes_clear(&request->body);
     request->fifo = target->fifo;
-    ks_writer_begin(&request->json, &request->body);
-    ks_writer_open(&request->json, '{');
-    ks_writer_pair(&request->json, "QueueUrl", ks_view_text(target->name));
-    ks_writer_key(&request->json, "Entries");
-    ks_writer_open(&request->json, '[');
-    return request->json.err;
+    return ks_sink_json_begin(request, "QueueUrl", ks_view_text(target->name), "Entries");
 }
 
 static void put_attributes(struct ks_writer *json, const struct ks_sink_attributes *attributes)
@@ -57,20 +50,6 @@ static ks_err add(struct ks_sink_request *request, uint32_t index,
     return json->err;
 }
 
-static ks_err end(struct ks_sink_request *request)
-{
-    ks_writer_close(&request->json, ']');
-    ks_writer_close(&request->json, '}');
-    return ks_writer_end(&request->json);
-}
-
-static ks_view text_of(const struct ks_json *object, const char *name)
-{
-    ks_view text = KS_VIEW("");
-
-    return ks_ok(ks_json_text(ks_json_member(object, name), &text)) ? text : KS_VIEW("");
-}
-
 static ks_err read_document(const struct ks_json *document, uint32_t count,
                             struct ks_sink_result *results)
 {
@@ -81,16 +60,17 @@ static ks_err read_document(const struct ks_json *document, uint32_t count,
         return KS_FAIL(MALFORMED);
     for (size_t at = 0; at < ks_json_count(failed); at++) {
         const struct ks_json *const item = ks_json_item(failed, at);
-        const uint32_t index = ks_sink_index(text_of(item, "Id"), count);
+        const uint32_t index = ks_sink_index(ks_sink_json_text(item, "Id"), count);
 
         if (index < count)
-            ks_sink_failed(&results[index], text_of(item, "Code"), text_of(item, "Message"));
+            ks_sink_failed(&results[index], ks_sink_json_text(item, "Code"),
+                           ks_sink_json_text(item, "Message"));
     }
     for (size_t at = 0; at < ks_json_count(taken); at++) {
         const struct ks_json *const item = ks_json_item(taken, at);
-        const uint32_t index = ks_sink_index(text_of(item, "Id"), count);
+        const uint32_t index = ks_sink_index(ks_sink_json_text(item, "Id"), count);
 
-        if (index < count && text_of(item, "MessageId").size > 0)
+        if (index < count && ks_sink_json_text(item, "MessageId").size > 0)
             ks_sink_taken(&results[index]);
     }
     return KS_OK;
@@ -117,6 +97,6 @@ const struct ks_sink_protocol ks_sink_sqs = {
     .bytes_max = KS_SINK_SQS_BYTES_MAX,
     .begin = begin,
     .add = add,
-    .end = end,
+    .end = ks_sink_json_end,
     .read = read_answer,
 };

@@ -490,14 +490,6 @@ static void submit(struct work *work, bool able, enum ks_outcome outcome)
     ks_loop_submit_to(work->store->loop, work->file->queue, &work->job);
 }
 
-static void tell_no_memory(enum ks_outcome outcome, ks_letters_answered *answered, void *arg)
-{
-    struct ks_letters_answer answer = {.outcome = outcome};
-
-    ks_detail_set(&answer.detail, "out of memory");
-    answered(arg, &answer);
-}
-
 static void write_letters(struct ks_dead_letters *port, const struct ks_letter *letters,
                           uint32_t count, ks_letters_answered *answered, void *arg)
 {
@@ -506,7 +498,7 @@ static void write_letters(struct ks_dead_letters *port, const struct ks_letter *
 
     assert(count > 0);
     if (work == NULL) {
-        tell_no_memory(KS_REFUSED, answered, arg);
+        ks_letters_no_memory(KS_REFUSED, answered, arg);
         return;
     }
     for (uint32_t i = 0; i < count && kept; i++)
@@ -535,7 +527,7 @@ static void amend(struct ks_dead_letters *port, const struct ks_letter *letter,
     bool kept;
 
     if (work == NULL) {
-        tell_no_memory(KS_UNKNOWN, answered, arg);
+        ks_letters_no_memory(KS_UNKNOWN, answered, arg);
         return;
     }
     name(work, letter->id);
@@ -551,7 +543,7 @@ static void ask_for(struct ks_dead_letters *port, enum task task, ks_view id, ui
     struct work *work = begin(port, task, most, answered, arg);
 
     if (work == NULL) {
-        tell_no_memory(KS_UNKNOWN, answered, arg);
+        ks_letters_no_memory(KS_UNKNOWN, answered, arg);
         return;
     }
     name(work, id);

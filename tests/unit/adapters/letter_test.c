@@ -81,6 +81,14 @@ TEST(a_list_of_no_letters_takes_no_memory)
     ks_letter_list_free(&list);
 }
 
+TEST(a_number_has_one_spelling)
+{
+    EXPECT(ks_letter_is_number(KS_VIEW("0"), 3) && ks_letter_is_number(KS_VIEW("420"), 3));
+    EXPECT(!ks_letter_is_number(KS_VIEW("4200"), 3) && !ks_letter_is_number(KS_VIEW(""), 3));
+    EXPECT(!ks_letter_is_number(KS_VIEW("042"), 3) && !ks_letter_is_number(KS_VIEW("00"), 3));
+    EXPECT(!ks_letter_is_number(KS_VIEW("4a"), 3) && !ks_letter_is_number(KS_VIEW("-4"), 3));
+}
+
 TEST(an_id_is_cut_at_its_last_dot)
 {
     ks_view id = KS_VIEW("shard.42.7");

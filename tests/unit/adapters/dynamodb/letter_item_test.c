@@ -72,6 +72,7 @@ TEST(what_is_no_id_of_a_letter_has_no_place)
                                       "a.x.1",
                                       "a.1.-1",
                                       "a.1.1 ",
+                                      "a.01.1",
                                       "a.1.111111111111111111111111111111111",
                                       "\xff.1.1"};
     struct ks_letter_place found;
