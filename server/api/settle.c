@@ -122,6 +122,7 @@ static enum verdict settle_records(struct item *item, const struct ks_ack_run *r
                                    ks_number end, enum ks_settle_outcome outcome)
 {
     enum verdict verdict = VERDICT_GO_ON;
+    const ks_number begin = first;
 
     while (first < end && verdict == VERDICT_GO_ON) {
         struct ks_settlement settlement = {
@@ -146,6 +147,10 @@ static enum verdict settle_records(struct item *item, const struct ks_ack_run *r
             done = settled.expired_first;
             verdict = lose(item, run, done, settled.expired_count, settled.status);
             break;
+        case KS_SETTLE_SETTLED:
+            if (first > begin)
+                break; /* The records before them were expired: the range was not settled. */
+            return lose(item, run, first, settlement.count - settled.unwritten, settled.status);
         case KS_SETTLE_FENCED:
         case KS_SETTLE_UNKNOWN: return lose(item, run, first, settlement.count, settled.status);
         case KS_SETTLE_SESSION_FENCED: return VERDICT_FENCED;
@@ -173,6 +178,10 @@ static enum verdict tell_lost(struct item *item, const char *id, enum ks_settle_
                                              "not in flight with this session any more: its ack "
                                              "deadline has passed, or a record before it was "
                                              "retried; it comes again"));
+    case KS_SETTLE_SETTLED:
+        return verdict_of(ks_settling_failed(item->settling, id, "SETTLED",
+                                             "settled or given up already; the retry took "
+                                             "nothing back"));
     case KS_SETTLE_UNKNOWN:
         return verdict_of(
             ks_settling_failed(item->settling, id, "UNKNOWN", "never delivered in this epoch"));

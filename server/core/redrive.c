@@ -388,20 +388,25 @@ enum ks_settle_status ks_redrive_settle(struct ks_core *core, const struct ks_ev
 {
     ks_number first = event->settle.first;
     ks_number beyond = first + event->settle.count;
+    bool found = false;
 
     if (event->settle.epoch != 0 || beyond < first || beyond > core->redrive_next)
         return KS_SETTLE_UNKNOWN;
     for (uint32_t i = 0; core->redrives_used > 0 && i < KS_REDRIVES_MAX; i++) {
         struct ks_redrive *letter = &core->redrives[i];
 
-        if (letter->state == KS_REDRIVE_NONE || letter->number < first ||
-            letter->number >= beyond || settle_one(core, letter, event, settled))
+        if (letter->state == KS_REDRIVE_NONE || letter->number < first || letter->number >= beyond)
+            continue;
+        found |= is_open(letter);
+        if (settle_one(core, letter, event, settled))
             continue;
         settled->expired_first = letter->number; /* A run of letters has one. */
         settled->expired_count = 1;
     }
-    /* One that is not ours any more was settled, or is a letter again: told once, like any. */
-    return settled->expired_count > 0 ? KS_SETTLE_EXPIRED : KS_SETTLE_OK;
+    if (settled->expired_count > 0)
+        return KS_SETTLE_EXPIRED;
+    /* A letter that was forgotten was settled, or is a dead letter again. */
+    return event->settle.outcome == KS_RETRY && !found ? KS_SETTLE_SETTLED : KS_SETTLE_OK;
 }
 
 /* ---- The store. ---- */

@@ -197,11 +197,14 @@ static bool is_last(const struct ks_slot *slot, const struct claim *claim)
 }
 
 /* Each record takes the later deliveries of its lane back with it. A record that is with another session by now is not
- * this one's to take back. */
+ * this one's to take back. A record that this retry gives up takes them back, too; one that was settled or given up
+ * before takes nothing back. The client must know: it drops records that were taken back. */
 static enum ks_settle_status retry(struct ks_core *core, struct ks_lease *lease,
                                    const struct claim *claim, ks_span delay,
                                    struct ks_settled *settled)
 {
+    bool recalled = false;
+
     for (ks_number n = first_of(lease, claim); n < claim->beyond; n++) {
         struct ks_slot *slot = ks_tracker_slot(&lease->tracker, n);
         bool again = slot->failed;
@@ -220,9 +223,12 @@ static enum ks_settle_status retry(struct ks_core *core, struct ks_lease *lease,
         ks_session_recall(core, lease, n);
         ks_poison_failed(core, lease, n, delay);
         settled->count += !again && is_open(slot); /* It may be given up. */
+        recalled = true;
     }
     core->stirred = true;
     ks_session_mind(core, lease);
+    if (!recalled && settled->expired_count == 0)
+        return KS_SETTLE_SETTLED;
     return status_of(settled);
 }
 

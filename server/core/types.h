@@ -187,6 +187,7 @@ enum ks_settle_status {
     KS_SETTLE_OK,
     KS_SETTLE_FENCED,         /* Its lease epoch has ended. */
     KS_SETTLE_EXPIRED,        /* EXTEND: some are not in flight with the session any more. */
+    KS_SETTLE_SETTLED,        /* RETRY: all were settled or given up before. */
     KS_SETTLE_UNKNOWN,        /* Never delivered in this epoch. */
     KS_SETTLE_SESSION_FENCED, /* Its session was taken over: the whole request is refused. */
     KS_SETTLE_SESSION_EXPIRED /* Its session is over. */
@@ -201,7 +202,8 @@ struct ks_settled {
      * was asked for is done. */
     ks_number expired_first;
     uint32_t expired_count;
-    /* OK: records that were never written. EXPIRED: those of them before expired_first. Nothing was done with them. */
+    /* OK, SETTLED: records that were never written. EXPIRED: those of them before expired_first. Nothing was done with
+     * them. */
     uint32_t unwritten;
     /* Records that an ack, a drop or a checkpoint settled: not those that were settled before. Of a retry: those that
      * come again by it. */

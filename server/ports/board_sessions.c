@@ -582,6 +582,7 @@ static const char *const settle_reasons[] = {
     [KS_SETTLE_OK] = "ok",
     [KS_SETTLE_FENCED] = "fenced",
     [KS_SETTLE_EXPIRED] = "expired",
+    [KS_SETTLE_SETTLED] = "settled",
     [KS_SETTLE_UNKNOWN] = "unknown",
     [KS_SETTLE_SESSION_FENCED] = "session_fenced",
     [KS_SETTLE_SESSION_EXPIRED] = "session_expired",
@@ -697,6 +698,7 @@ ks_err ks_switchboard_checkpoint(struct ks_switchboard *board, ks_view shard_id,
     case KS_SETTLE_UNKNOWN: return not_delivered(detail, shard_id, sequence);
     case KS_SETTLE_FENCED:
     case KS_SETTLE_EXPIRED:
+    case KS_SETTLE_SETTLED:
     case KS_SETTLE_SESSION_FENCED:
     case KS_SETTLE_SESSION_EXPIRED: break;
     }

@@ -151,13 +151,6 @@ static void acknowledge(struct world *world, const struct place *place, uint32_t
     }
 }
 
-static bool is_out(const struct place *place, uint64_t number)
-{
-    const struct oracle_record *record = record_at(place, number);
-
-    return record->written > 0 && record->state >= RECORD_TAKEN && record->state <= RECORD_WAITING;
-}
-
 /* What is with another session stays there. */
 static void retry(const struct place *place, const struct ks_event *event, ks_instant now)
 {
@@ -347,36 +340,6 @@ static void check_extended(struct world *world, const struct place *place,
                         place->process->worker, place->shard);
 }
 
-/* Some of them are settled or were delivered; the rest was given back. */
-static bool is_known(const struct place *place, uint64_t first, uint64_t count)
-{
-    bool some = count == 0;
-
-    for (uint64_t i = first; i < first + count; i++)
-        some |= i < place->reader->forgot ||
-                (i < place->lane->delivered && record_at(place, i)->written > 0);
-    return some &&
-           (first + count <= place->lane->delivered || first + count <= place->reader->forgot);
-}
-
-/* Some of them are settled or were written. */
-static bool was_written(const struct place *place, uint64_t first, uint64_t count)
-{
-    bool some = count == 0;
-
-    for (uint64_t i = first; i < first + count; i++)
-        some |= i < place->reader->forgot ||
-                (i < place->lane->delivered && (record_at(place, i)->written > 0 ||
-                                                record_at(place, i)->state == RECORD_SETTLED));
-    return some;
-}
-
-/* What was given up before it was ever delivered is over, and also unknown: either answer is true. */
-static bool was_delivered(const struct place *place, uint64_t first, uint64_t count)
-{
-    return first + count <= place->lane->delivered && is_known(place, first, count);
-}
-
 /* True if it is not about the last delivery of one of the records. */
 static bool is_older(const struct place *place, const struct ks_event *event)
 {
@@ -385,6 +348,29 @@ static bool is_older(const struct place *place, const struct ks_event *event)
     for (uint64_t i = event->settle.first; i < end && i < place->lane->delivered; i++)
         if (i >= place->reader->forgot &&
             !is_last(record_at(place, i), event->settle.session, event->settle.assignment))
+            return true;
+    return false;
+}
+
+/* True if the oracle does not know that all of the records are settled or given up. */
+static bool may_be_open(const struct place *place, const struct ks_event *event)
+{
+    uint64_t end = event->settle.first + event->settle.count;
+
+    for (uint64_t i = event->settle.first; i < end && i < place->lane->delivered; i++)
+        if (i >= place->reader->forgot && is_out(place, i))
+            return true;
+    return false;
+}
+
+/* True if one of the records is certainly neither settled nor given up. */
+static bool has_open(struct world *world, const struct place *place, const struct ks_event *event)
+{
+    uint64_t end = event->settle.first + event->settle.count;
+
+    for (uint64_t i = event->settle.first; i < end && i < place->lane->delivered; i++)
+        if (i >= place->reader->forgot && is_out(place, i) && !has_died(world, place, i) &&
+            !shell_is_settled(place->process, place->shard, i))
             return true;
     return false;
 }
@@ -412,8 +398,11 @@ static void check_status(struct world *world, const struct place *place,
     else if (known && is_current(place, event->settle.epoch) && is_held(place)) {
         if (delivered && status != KS_SETTLE_OK &&
             !(event->settle.outcome == KS_EXTEND && status == KS_SETTLE_EXPIRED) &&
-            !(status == KS_SETTLE_EXPIRED && (foreign || is_older(place, event))))
+            !(status == KS_SETTLE_EXPIRED && (foreign || is_older(place, event))) &&
+            !(is_retry && status == KS_SETTLE_SETTLED && !has_open(world, place, event)))
             wrong = "of a delivery is refused";
+        if (is_retry && status == KS_SETTLE_OK && !may_be_open(place, event))
+            wrong = "takes nothing back and is accepted";
         if (is_retry && foreign && status == KS_SETTLE_OK)
             wrong = "takes back what is not its session's";
         if (status != KS_SETTLE_UNKNOWN &&

@@ -155,4 +155,42 @@ static inline bool is_last(const struct oracle_record *record, uint32_t session,
     return record->last == session && (assignment == 0 || record->last_in == assignment);
 }
 
+/* It was delivered, and is neither settled nor given up. */
+static inline bool is_out(const struct place *place, uint64_t number)
+{
+    const struct oracle_record *record = record_at(place, number);
+
+    return record->written > 0 && record->state >= RECORD_TAKEN && record->state <= RECORD_WAITING;
+}
+
+/* Some of them are settled or were delivered; the rest was given back. */
+static inline bool is_known(const struct place *place, uint64_t first, uint64_t count)
+{
+    bool some = count == 0;
+
+    for (uint64_t i = first; i < first + count; i++)
+        some |= i < place->reader->forgot ||
+                (i < place->lane->delivered && record_at(place, i)->written > 0);
+    return some &&
+           (first + count <= place->lane->delivered || first + count <= place->reader->forgot);
+}
+
+/* Some of them are settled or were written. */
+static inline bool was_written(const struct place *place, uint64_t first, uint64_t count)
+{
+    bool some = count == 0;
+
+    for (uint64_t i = first; i < first + count; i++)
+        some |= i < place->reader->forgot ||
+                (i < place->lane->delivered && (record_at(place, i)->written > 0 ||
+                                                record_at(place, i)->state == RECORD_SETTLED));
+    return some;
+}
+
+/* What was given up before it was ever delivered is over, and also unknown: either answer is true. */
+static inline bool was_delivered(const struct place *place, uint64_t first, uint64_t count)
+{
+    return first + count <= place->lane->delivered && is_known(place, first, count);
+}
+
 #endif

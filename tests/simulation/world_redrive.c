@@ -258,7 +258,11 @@ static const char *judge(const struct process *process, const struct sim_letter 
     if ((event->settle.epoch != 0 || event->settle.first >= process->next_letter) !=
         (status == KS_SETTLE_UNKNOWN))
         return "that was never delivered is not unknown, or the other way round";
-    if (status == KS_SETTLE_UNKNOWN || letter == NULL)
+    if (status == KS_SETTLE_UNKNOWN)
+        return NULL;
+    if (status == KS_SETTLE_OK && takes_back && (letter == NULL || letter->state == LETTER_ENDING))
+        return "takes nothing back and is accepted";
+    if (letter == NULL)
         return NULL;
     if (status == KS_SETTLE_OK && takes_back && letter->tries > 0 &&
         letter->state == LETTER_FLYING && !is_last(letter, event))
@@ -266,9 +270,9 @@ static const char *judge(const struct process *process, const struct sim_letter 
     if (status == KS_SETTLE_OK && letter->tries > 0 && letter->state != LETTER_ENDING &&
         oracle_seen_in(event) != 0 && !was_written_in(letter, oracle_seen_in(event)))
         return "counts for a letter that it has not got";
-    if (status == KS_SETTLE_EXPIRED && letter->state == LETTER_FLYING && letter->assignment == 0 &&
-        is_last(letter, event))
-        return "in flight with its session is expired";
+    if ((status == KS_SETTLE_EXPIRED || status == KS_SETTLE_SETTLED) &&
+        letter->state == LETTER_FLYING && letter->assignment == 0 && is_last(letter, event))
+        return "in flight with its session is refused";
     return NULL;
 }
 

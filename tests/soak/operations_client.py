@@ -200,8 +200,9 @@ class Client:
         for ack_id, reason, message in failed:
             check(ack_id in dict(items), "failed, though nobody sent it:", ack_id)
             known = self.ledger.ids[ack_id]
-            check(reason in ("FENCED", "EXPIRED") or reason == "UNKNOWN" and known[3] != self.member.boot, reason, message,
-                  known, self.source, self.ledger.records[known[:2]].story)
+            check(reason in ("FENCED", "EXPIRED") or reason == "SETTLED" and (ack_id, "retry") in items or
+                  reason == "UNKNOWN" and known[3] != self.member.boot, reason, message, known, self.source,
+                  self.ledger.records[known[:2]].story)
         self.ledger.end(items, seeks, {ack_id for ack_id, _, _ in failed}, durable)
 
     def settle_batch(self, chance, wait):
@@ -225,8 +226,8 @@ class Client:
             return
         failed = {one["ack_id"]: one["reason"] for one in answer["failed"]}
         for reason in failed.values():
-            check(reason in ("FENCED", "EXPIRED") or reason == "UNKNOWN" and boots != {self.member.boot}, "a batch failed as",
-                  answer, settlement)
+            check(reason in ("FENCED", "EXPIRED") or reason == "SETTLED" and "retry" in dict(items).values() or
+                  reason == "UNKNOWN" and boots != {self.member.boot}, "a batch failed as", answer, settlement)
         if batch in failed:
             failed = dict.fromkeys(ids)
         check(answer["ok"] + len(failed) >= len(ids), "records of a batch and their outcomes", answer, ids)

@@ -185,6 +185,68 @@ TEST(an_extend_of_a_batch_tells_which_of_its_records_come_again)
     rig_end(&rig);
 }
 
+/* Another delivery settled the record: the client keeps the later records of its lane. */
+TEST(retry_of_a_settled_record_fails_as_settled_and_takes_nothing_back)
+{
+    const char *ids[BATCH];
+    const char *answer;
+    const char *batch;
+
+    rig_begin(&rig);
+    batch = pull_lane(ids);
+    EXPECT_CONTAINS(settle("ack?ack_id", ids[0]), "\"ok\":1");
+    answer = settle("nack?ack_id", ids[0]);
+    EXPECT_CONTAINS(answer, "HTTP/1.1 200");
+    EXPECT_CONTAINS(answer, "\"ok\":0,");
+    EXPECT_STR(rig_member(answer, "ack_id"), ids[0]);
+    EXPECT_STR(rig_member(answer, "reason"), "SETTLED");
+    EXPECT_CONTAINS(settle("extend?ack_id", ids[0]), "\"ok\":1,\"failed\":[]");
+    EXPECT_CONTAINS(settle("extend?batch_id", batch), "\"ok\":5,\"failed\":[]");
+    EXPECT_CONTAINS(settle("ack?batch_id", batch), "\"ok\":5");
+    answer = settle("nack?batch_id", batch);
+    EXPECT_CONTAINS(answer, "\"ok\":0,");
+    EXPECT_STR(rig_member(answer, "ack_id"), batch);
+    EXPECT_STR(rig_member(answer, "reason"), "SETTLED");
+    EXPECT(strstr(skip_record(answer), "\"ack_id\"") == NULL);
+    rig_end(&rig);
+}
+
+TEST(retry_of_a_batch_is_accepted_if_one_record_is_not_settled)
+{
+    const char *ids[BATCH];
+    const char *batch;
+
+    rig_begin(&rig);
+    batch = pull_lane(ids);
+    EXPECT_CONTAINS(settle("ack?ack_id", ids[0]), "\"ok\":1");
+    EXPECT_CONTAINS(settle("ack?ack_id", ids[4]), "\"ok\":1");
+    EXPECT_CONTAINS(settle("nack?batch_id", batch), "\"ok\":5,\"failed\":[]");
+    rig_turn(&rig, 300);
+    EXPECT_CONTAINS(rig_pull(&rig, "/v1/records?max_records=5"), "\"attempt\":2");
+    /* Records 1 to 3 are with a later delivery, record 4 is settled. */
+    EXPECT_CONTAINS(settle("nack?batch_id", batch), "\"ok\":2,");
+    rig_end(&rig);
+}
+
+TEST(failed_ack_id_of_a_settled_record_fails_as_settled)
+{
+    const char *ids[BATCH];
+    const char *answer;
+    const char *batch;
+
+    rig_begin(&rig);
+    batch = pull_lane(ids);
+    EXPECT_CONTAINS(settle("ack?ack_id", ids[2]), "\"ok\":1");
+    (void)snprintf(body, sizeof(body), "{\"batch_id\":\"%s\",\"failed_ack_ids\":[\"%s\"]}", batch,
+                   ids[2]);
+    answer = post("/v1/records/ack", body);
+    EXPECT_CONTAINS(answer, "\"ok\":4,");
+    EXPECT_STR(rig_member(answer, "ack_id"), ids[2]);
+    EXPECT_STR(rig_member(answer, "reason"), "SETTLED");
+    EXPECT(strstr(skip_record(answer), "\"ack_id\"") == NULL);
+    rig_end(&rig);
+}
+
 /* The nack of an older batch comes late: what the later one has stays with it. */
 TEST(a_nack_of_an_older_batch_takes_nothing_back_from_a_later_one)
 {

@@ -194,7 +194,19 @@ TEST(a_letter_that_is_discarded_returns_its_credit)
     bed_step(&bed, &event);
     EXPECT_EQ_I64(bed_count(&bed, KS_EFFECT_WAKE), 1);
     EXPECT_EQ_U64(pull(session), 1);
-    EXPECT_EQ_I64(settle(session, 0, KS_RETRY, 0), KS_SETTLE_OK);
+    EXPECT_EQ_I64(settle(session, 0, KS_RETRY, 0), KS_SETTLE_SETTLED);
+}
+
+TEST(retry_of_a_letter_that_is_settled_is_refused)
+{
+    ks_session_id session = begin(10);
+
+    redrive(0, 10);
+    EXPECT_EQ_U64(pull(session), 0);
+    EXPECT_EQ_I64(settle(session, 0, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_I64(settle(session, 0, KS_RETRY, 0), KS_SETTLE_SETTLED);
+    EXPECT_EQ_I64(settle(session, 0, KS_EXTEND, 1000), KS_SETTLE_OK);
+    EXPECT_EQ_I64(bed.core->redrives[0].state, KS_REDRIVE_ENDING);
 }
 
 TEST(a_letter_returned_unwritten_keeps_its_attempts)

@@ -105,6 +105,55 @@ TEST(a_retry_or_extend_of_an_earlier_delivery_has_no_say_over_a_later_one)
         EXPECT(ks_core_is_out(bed.core, 0, n));
 }
 
+/* Another delivery was settled while the retry was on its way. */
+TEST(retry_of_a_settled_record_takes_nothing_back_and_is_refused)
+{
+    ks_session_id session = four_written();
+
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 1, 1, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 1, 1, KS_RETRY, 0), KS_SETTLE_SETTLED);
+    EXPECT_EQ_U64(settled().count, 0);
+    EXPECT(ks_core_is_out(bed.core, 0, 2));
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_U64(bed.core->leases[0].tracker.mark, 2);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 2, KS_RETRY, 0), KS_SETTLE_SETTLED);
+    EXPECT(ks_core_is_out(bed.core, 0, 2));
+}
+
+TEST(retry_of_a_range_takes_back_the_records_that_are_not_settled)
+{
+    ks_session_id session = four_written();
+
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 2, KS_ACK, 0), KS_SETTLE_OK);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 1, 2, KS_RETRY, 0), KS_SETTLE_OK);
+    EXPECT_EQ_U64(settled().count, 1);
+    EXPECT(!ks_core_is_out(bed.core, 0, 2));
+    EXPECT(!ks_core_is_out(bed.core, 0, 3));
+}
+
+/* The retry takes back the later records, and then its record is given up: a repetition does not. */
+TEST(retry_that_gives_its_record_up_is_accepted_once)
+{
+    ks_session_id session = four_written();
+
+    bed.core->config.poison.max_attempts = 1;
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_RETRY, 0), KS_SETTLE_OK);
+    EXPECT(!ks_core_is_out(bed.core, 0, 1));
+    EXPECT_EQ_I64(bed_pull(&bed, session, 4), 3);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_RETRY, 0), KS_SETTLE_SETTLED);
+    EXPECT(ks_core_is_out(bed.core, 0, 1));
+}
+
+TEST(other_settlements_of_a_settled_record_are_accepted)
+{
+    static const enum ks_settle_outcome outcomes[] = {KS_ACK, KS_DROP, KS_DEAD_LETTER, KS_EXTEND};
+    ks_session_id session = four_written();
+
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 1, 1, KS_ACK, 0), KS_SETTLE_OK);
+    for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++)
+        EXPECT_EQ_I64(bed_settle(&bed, session, 0, 1, 1, outcomes[i], 1000), KS_SETTLE_OK);
+}
+
 TEST(an_ack_of_an_earlier_delivery_settles_the_record_also_when_one_between_was_torn)
 {
     ks_session_id session = four_written();

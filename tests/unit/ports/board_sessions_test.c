@@ -49,7 +49,8 @@ TEST(what_was_acknowledged_is_not_counted_as_retried)
     consumer_join(&consumer, &stage, "client");
     consumer_pull_until(&consumer, 4);
     consumer_ack_all(&consumer);
-    EXPECT_EQ_I64(consumer_settle(&consumer, &consumer.runs[0], KS_RETRY, &up_to), KS_SETTLE_OK);
+    EXPECT_EQ_I64(consumer_settle(&consumer, &consumer.runs[0], KS_RETRY, &up_to),
+                  KS_SETTLE_SETTLED);
     EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_RECORDS_ACKED, label), 4);
     EXPECT_EQ_I64(ks_metric_number_labelled(KS_METRIC_RECORDS_RETRIED, label), 0);
     stage_vanish(&stage);
