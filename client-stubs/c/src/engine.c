@@ -105,10 +105,14 @@ void ks_engine_extend(struct ks_engine *engine, struct ks_delivery *delivery, in
     engine->is_woken = true;
 }
 
+/* After a lost lease the record may be settled elsewhere, and not be redelivered: the retry takes
+ * nothing of the next lease back. */
 static void hold(struct ks_engine *engine, struct ks_delivery *delivery)
 {
+    uint64_t lost_at = delivery->group->shard->lost_at;
+
     delivery->barrier = 0;
-    delivery->taken_back_to = 0;
+    delivery->taken_back_to = delivery->arrival <= lost_at ? lost_at : 0;
     delivery->verdict = KS_VERDICT_OPEN;
     ks_delivery_reference(delivery);
     ks_list_append(&engine->held, &delivery->held);
@@ -264,7 +268,7 @@ static struct ks_delivery *find_begun(struct ks_engine *engine,
 {
     struct ks_link *link, *after;
 
-    if (redelivery->record.attempt == 1 && !redelivery->group->shard->is_lease_lost)
+    if (redelivery->record.attempt == 1 && redelivery->group->shard->lost_at == 0)
         return NULL;
     KS_LIST_EACH(link, after, &engine->begun)
     {
@@ -408,7 +412,7 @@ void ks_engine_lease_lost(struct ks_engine *engine, const char *shard_id)
         struct ks_group *group = KS_LIST_ENTRY(link, struct ks_group, groups);
         if (strcmp(group->shard->id, shard_id) != 0)
             continue;
-        group->shard->is_lease_lost = true;
+        group->shard->lost_at = engine->arrivals;
         drop_queued(engine, group, false);
     }
     KS_LIST_EACH(link, after, &engine->held)

@@ -29,7 +29,7 @@ void ks_lanes_begin_session(struct ks_lanes *lanes)
         struct ks_shard *shard = KS_LIST_ENTRY(link, struct ks_shard, shards);
         ks_delivery_release(shard->head);
         shard->head = NULL;
-        shard->is_lease_lost = false;
+        shard->lost_at = 0;
         ks_lanes_forget_awaited(shard);
     }
 }

@@ -24,7 +24,8 @@ struct ks_shard {
     struct ks_lane lanes[KS_LANES_MAX];
     /* In this session: */
     struct ks_delivery *head; /* Position of the first record of the last batch; NULL: none. */
-    bool is_lease_lost;       /* A lease was lost: attempts may begin at 1 again. */
+    uint64_t
+        lost_at; /* Last arrival before a lease was lost: attempts begin at 1 again; 0: none. */
     char id[];
 };
 

@@ -220,6 +220,25 @@ TEST(records_of_a_new_lease_before_the_barrier_of_a_repetition_are_handed_out)
     finish(&engine, taken, 2);
 }
 
+/* The app still had record 1 when its lease was lost. */
+TEST(records_of_a_new_lease_before_the_barrier_of_a_later_retry_are_handed_out)
+{
+    struct ks_engine engine;
+    struct ks_delivery *taken[2];
+
+    begin(&engine);
+    arrive(&engine, "b1", 1, 1);
+    taken[0] = pop(&engine, 1);
+    ks_engine_lease_lost(&engine, "shard");
+    settle(&engine, taken[0], KS_OUTCOME_RETRY);
+    EXPECT(ks_engine_request(&engine, now, false) != NULL);
+    arrive(&engine, "b2", 2, 1); /* Another sidecar has settled record 1. */
+    ks_engine_barrier(&engine, 1);
+    answer_refusal(&engine, "1.1", "FENCED");
+    taken[1] = pop(&engine, 2);
+    finish(&engine, taken, 2);
+}
+
 TEST(record_of_the_app_whose_redelivery_is_before_the_barrier_of_a_repetition_is_settled)
 {
     struct ks_delivery *taken[4];
