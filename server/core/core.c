@@ -6,6 +6,7 @@
 
 #include "core/fleet/protocol.h"
 #include "core/flow.h"
+#include "core/judge.h"
 #include "core/lease.h"
 #include "core/operator.h"
 #include "core/poison.h"
@@ -258,7 +259,8 @@ static bool hot(enum ks_event_kind kind)
 {
     return kind == KS_EVENT_SESSION_PULL || kind == KS_EVENT_WRITE || kind == KS_EVENT_SETTLE ||
            kind == KS_EVENT_CHECKPOINT || kind == KS_EVENT_PERSIST || kind == KS_EVENT_RECORDS ||
-           kind == KS_EVENT_READ_FAILED || kind == KS_EVENT_LOAD || kind == KS_EVENT_BUDGET;
+           kind == KS_EVENT_READ_FAILED || kind == KS_EVENT_LOAD || kind == KS_EVENT_BUDGET ||
+           kind == KS_EVENT_JUDGED;
 }
 
 static void dispatch(struct ks_core *core, const struct ks_event *event, struct ks_effects *effects)
@@ -271,6 +273,7 @@ static void dispatch(struct ks_core *core, const struct ks_event *event, struct 
     case KS_EVENT_LISTED: core->protocol->listed(core, event); return;
     case KS_EVENT_RECORDS: ks_flow_records(core, event, effects); return;
     case KS_EVENT_READ_FAILED: ks_flow_failed(core, event, effects); return;
+    case KS_EVENT_JUDGED: ks_judge_records(core, event, effects); return;
     case KS_EVENT_SESSION_OPEN: ks_session_open(core, event, effects); return;
     case KS_EVENT_SESSION_PULL: ks_session_pull(core, event, effects); return;
     case KS_EVENT_WRITE: ks_session_write(core, event); return;
@@ -714,6 +717,7 @@ static void check_lease(const struct ks_core *core, uint32_t index)
            !ks_instant_before(lease->tracker.deadline_bound, core->lanes_due));
     assert(!ks_instant_before(lease->tracker.ready_bound, core->lanes_due));
     check_lanes(core, lease);
+    ks_judge_check(core, lease);
     ks_tracker_check(&lease->tracker);
 }
 

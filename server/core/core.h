@@ -212,6 +212,19 @@ bool ks_core_session(const struct ks_core *core, ks_session_id session,
 /* Records of the lanes of a group to which that happened, each time that it did. Counted since the core was made, of a
  * lease only while a session with a share is there for it. */
 uint64_t ks_core_group(const struct ks_core *core, enum ks_group group, enum ks_count count);
+/* Records of a lease that an open session is to get, if its filter takes them: nobody has asked the filter yet. */
+struct ks_unjudged {
+    ks_shard shard;
+    ks_epoch epoch;
+    ks_number first;
+    uint32_t count;
+};
+/* Finds the next ones: at most `max_records` in a row, of about `max_bytes`, one at least. False: there are none. The
+ * answer is KS_EVENT_JUDGED of these records, before any other step. Asked again after each step, until it is false. */
+bool ks_core_unjudged(struct ks_core *core, uint32_t max_records, uint64_t max_bytes,
+                      struct ks_unjudged *ret_unjudged);
+/* Records that were settled because the filter of the sessions excludes them. Counted since the core was made. */
+uint64_t ks_core_excluded(const struct ks_core *core);
 /* What leases say of why a session gets nothing. */
 struct ks_idle_leases {
     bool asked;

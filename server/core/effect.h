@@ -34,7 +34,8 @@ enum ks_not_opened {
     KS_NOT_OPENED_FULL,
     KS_NOT_OPENED_DRAINING,
     KS_NOT_OPENED_ORDERING, /* Others are there, and their records are ordered in another way. */
-    KS_NOT_OPENED_SHARE     /* Others have a share, and it is another one. */
+    KS_NOT_OPENED_SHARE,    /* Others have a share, and it is another one. */
+    KS_NOT_OPENED_FILTER    /* Others are there, and have another filter. */
 };
 enum ks_operator_status {
     KS_OPERATOR_OK,

@@ -13,6 +13,7 @@ enum ks_event_kind {
     KS_EVENT_LISTED,      /* The answer to KS_EFFECT_LIST. */
     KS_EVENT_RECORDS,     /* The answer to KS_EFFECT_READ: records, possibly none. */
     KS_EVENT_READ_FAILED, /* The answer to KS_EFFECT_READ: nothing came; the reader is still good. */
+    KS_EVENT_JUDGED, /* Which records of ks_core_unjudged() the filter of the sessions excludes. */
     KS_EVENT_SESSION_OPEN,   /* -> KS_EFFECT_OPENED or KS_EFFECT_NOT_OPENED. */
     KS_EVENT_SESSION_PULL,   /* The consumer can take some now -> KS_EFFECT_DELIVER, any number. */
     KS_EVENT_SESSION_DETACH, /* Its connection is gone; requeue after the grace. */
@@ -78,6 +79,13 @@ struct ks_event {
         struct {
             ks_shard shard;
             ks_epoch epoch;
+            ks_number first;
+            uint32_t count;
+            const bool *excluded; /* Of each record. */
+        } judged;
+        struct {
+            ks_shard shard;
+            ks_epoch epoch;
             bool throttled;
             bool full; /* Our own byte budget refused. */
         } read_failed;
@@ -96,8 +104,11 @@ struct ks_event {
             /* Millionths of the lanes that only sessions with this share get, in each shard (core/lanes.h); 0: all
              * other lanes. Goes with BY_KEY. Refused if others are there with another share or salt. */
             uint32_t share;
-            uint64_t salt;        /* With a share: a hash of the text that chooses which lanes. */
-            bool explicit_credit; /* It gets only what is granted, within its limits. */
+            uint64_t salt; /* With a share: a hash of the text that chooses which lanes. */
+            /* The number of the filter of the session; 0: none. Records are delivered after KS_EVENT_JUDGED only.
+             * Refused if others are there with another filter. A number never stands for two filters. */
+            uint64_t filter;
+            bool explicit_credit;      /* It gets only what is granted, within its limits. */
             uint32_t max_record_bytes; /* Data and key of a record that it takes; 0: any. */
         } open;
         struct {

@@ -83,6 +83,19 @@ void ks_lanes_count(struct ks_core *core, const struct ks_lease *lease, ks_numbe
     core->groups[group_of_lane(lease, ks_tracker_lane(&lease->tracker, slot))][count]++;
 }
 
+uint64_t ks_lanes_wanted(const struct ks_core *core, const struct ks_lease *lease)
+{
+    uint64_t lanes = 0;
+
+    for (ks_session_id id = 0; id < core->sessions_top; id++) {
+        const struct ks_session *session = &core->sessions[id];
+
+        if (session->used && ks_session_accepts(session, lease->shard))
+            lanes |= session->share > 0 ? lease->canary : ~lease->canary;
+    }
+    return lanes;
+}
+
 void ks_lanes_tell(struct ks_core *core, struct ks_effects *effects)
 {
     bool rest = false;

@@ -34,6 +34,8 @@ bool ks_lanes_admit(const struct ks_core *core, const struct ks_session *session
 /* Counts the record, which is in memory, for its group, if a session with a share is there for its shard. */
 void ks_lanes_count(struct ks_core *core, const struct ks_lease *lease, ks_number number,
                     enum ks_count count);
+/* The lanes of the lease whose records an open session is to get, bit by lane. */
+uint64_t ks_lanes_wanted(const struct ks_core *core, const struct ks_lease *lease);
 /* Tells when only sessions with a share are left, and when another one is there. */
 void ks_lanes_tell(struct ks_core *core, struct ks_effects *effects);
 

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stddef.h>
 
+#include "core/judge.h"
 #include "core/lanes.h"
 #include "core/lease.h"
 #include "core/poison.h"
@@ -194,6 +195,9 @@ static bool refuses(const struct ks_core *core, const struct ks_event *event,
     if (others > 0 && event->open.ordering != KS_ORDER_ANY &&
         (event->open.ordering != core->ordering || lanes != core->lanes))
         return true;
+    *ret_why = KS_NOT_OPENED_FILTER;
+    if (others > 0 && event->open.filter != core->filter)
+        return true;
     *ret_why = KS_NOT_OPENED_SHARE;
     return event->open.share > 0 && other_share(core, event);
 }
@@ -286,6 +290,7 @@ void ks_session_open(struct ks_core *core, const struct ks_event *event, struct 
     fill_session(core, event, &core->sessions[id]);
     if (core->sessions_top <= id)
         core->sessions_top = id + 1;
+    ks_judge_open(core, event->open.filter);
     core->unbalanced = true;
     effect = ks_effects_add(effects, KS_EFFECT_OPENED);
     effect->session.session = id;
@@ -466,6 +471,7 @@ void ks_session_pull(struct ks_core *core, const struct ks_event *event, struct 
             .max_records = left < room ? left : room,
             .max_record_bytes = session->max_record_bytes,
             .max_bytes = ks_session_bytes_left(session, bytes_left),
+            .judged = core->filter != 0,
         };
 
         if (room == 0 || ((runs > 0 || !may_exceed) && bytes_left == 0))
@@ -621,7 +627,9 @@ static void check_session_time(struct ks_core *core, ks_session_id id, struct ks
 static bool can_deliver(struct ks_core *core, ks_session_id id)
 {
     const struct ks_session *session = &core->sessions[id];
-    struct ks_tracker_ask ask = {.max_records = 1, .max_record_bytes = session->max_record_bytes};
+    struct ks_tracker_ask ask = {.max_records = 1,
+                                 .max_record_bytes = session->max_record_bytes,
+                                 .judged = core->filter != 0};
     struct ks_tracker_run run;
 
     if (ks_session_room(session) == 0)

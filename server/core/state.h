@@ -556,10 +556,13 @@ struct ks_core {
     enum ks_ordering ordering; /* Of all records, as the first of the sessions said. */
     uint32_t lanes;            /* Of a lease. */
     uint64_t groups[KS_GROUPS][KS_COUNTS]; /* Records, while there is a share. */
-    bool rest_away;                        /* Told that there are only sessions with a share. */
-    bool stopped;                          /* By the poison policy. */
-    uint64_t assignment;                   /* The last one that was made. */
-    uint64_t reserved;                     /* Bytes of the reads in flight. */
+    uint64_t filter;       /* Of the sessions, as the last one was opened with; 0: none. */
+    uint32_t judge_cursor; /* Leases take turns. */
+    uint64_t excluded;     /* Records that were settled because the filter excludes them. */
+    bool rest_away;        /* Told that there are only sessions with a share. */
+    bool stopped;          /* By the poison policy. */
+    uint64_t assignment;   /* The last one that was made. */
+    uint64_t reserved;     /* Bytes of the reads in flight. */
 
     /* What an operator ordered. */
     struct ks_pause pause; /* Of the shards that come. */

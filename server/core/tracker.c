@@ -107,7 +107,14 @@ static void move_cursors(struct ks_tracker *tracker, uint64_t lanes, ks_number n
 /* Of a record that is PENDING: it waits for nothing but its turn. */
 static bool is_ready(const struct ks_slot *slot, const struct ks_tracker_ask *ask, ks_instant now)
 {
-    return slot->bytes <= ask->max_record_bytes && ks_instant_reached(now, slot->deadline);
+    return slot->bytes <= ask->max_record_bytes && ks_instant_reached(now, slot->deadline) &&
+           (slot->taken || !ask->judged);
+}
+
+/* It is too large for the session, which is to have it. */
+static bool is_too_large(const struct ks_slot *slot, const struct ks_tracker_ask *ask)
+{
+    return slot->bytes > ask->max_record_bytes && (slot->taken || !ask->judged);
 }
 
 /* The attempt number of its next delivery. */
@@ -131,7 +138,7 @@ static ks_number find_first(struct ks_tracker *tracker, const struct ks_tracker_
             continue;
         if (is_ready(slot, ask, now))
             break;
-        if (slot->bytes > ask->max_record_bytes && *ret_large == KS_NUMBER_NONE)
+        if (is_too_large(slot, ask) && *ret_large == KS_NUMBER_NONE)
             *ret_large = n;
         if (held_up == KS_NUMBER_NONE)
             held_up = n;
@@ -590,6 +597,17 @@ bool ks_tracker_overdue(struct ks_tracker *tracker, ks_instant now, ks_number *r
     }
     tracker->deadline_bound = bound;
     return false;
+}
+
+/* ---- The filter of the sessions. ---- */
+
+void ks_tracker_judge_again(struct ks_tracker *tracker, bool another)
+{
+    assert(!another || tracker->in_flight == 0);
+
+    tracker->judged = tracker->mark;
+    for (ks_number n = tracker->mark; another && n < tracker->fetched; n++)
+        ks_tracker_slot(tracker, n)->taken = false;
 }
 
 /* ---- Invariants. ---- */

@@ -50,6 +50,7 @@ struct ks_slot {
     unsigned state : 3;  /* enum ks_slot_state */
     unsigned cause : 2;  /* DYING, BURYING: enum ks_cause */
     unsigned failed : 1; /* Its last delivery failed. */
+    unsigned taken : 1;  /* The filter of the sessions takes it. */
 };
 
 /* The unit of order. */
@@ -71,11 +72,12 @@ struct ks_tracker {
     ks_number delivered; /* Nothing at or above it was written. */
     ks_number reached;   /* Nothing at or above it was ever out. */
     ks_number fetched;   /* Everything below has arrived. */
-    uint32_t in_flight;  /* Records that are out. */
-    uint32_t unwritten;  /* Of these: ASSIGNED and BEGUN. */
-    uint32_t half_way;   /* Deliveries that were begun, and neither written nor torn. */
-    uint32_t dying;      /* DYING and BURYING. */
-    uint32_t settled;    /* SETTLED, above the watermark. */
+    ks_number judged; /* Below it no record waits for the filter of the sessions (core/judge.h). */
+    uint32_t in_flight; /* Records that are out. */
+    uint32_t unwritten; /* Of these: ASSIGNED and BEGUN. */
+    uint32_t half_way;  /* Deliveries that were begun, and neither written nor torn. */
+    uint32_t dying;     /* DYING and BURYING. */
+    uint32_t settled;   /* SETTLED, above the watermark. */
     uint64_t in_flight_bytes;
     uint64_t unwritten_bytes;
     uint64_t bytes;            /* From the watermark to the last one fetched. */
@@ -91,6 +93,7 @@ struct ks_tracker_ask {
     uint32_t max_records;
     uint32_t max_record_bytes; /* A larger one holds up its lane. */
     uint64_t max_bytes;        /* About: at least one record. */
+    bool judged; /* Only records that the filter takes; another one that waits holds up its lane. */
 };
 
 #define KS_NUMBER_NONE UINT64_MAX
@@ -193,6 +196,10 @@ bool ks_tracker_ready(struct ks_tracker *tracker, ks_instant now);
 bool ks_tracker_extend(struct ks_tracker *tracker, ks_number number, ks_instant deadline);
 /* The lowest record whose ack deadline has passed. False if there is none; then deadline_bound is exact. */
 bool ks_tracker_overdue(struct ks_tracker *tracker, ks_instant now, ks_number *ret_number);
+
+/* The filter of the sessions judges from the watermark on again; `another` filter also what the last one took. Then
+ * nothing is in flight. */
+void ks_tracker_judge_again(struct ks_tracker *tracker, bool another);
 
 /* True for the states of a delivery. */
 static inline bool ks_slot_is_out(const struct ks_slot *slot)

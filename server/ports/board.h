@@ -2,8 +2,8 @@
 /* board.h - the inside of a switchboard, for the files that make it up: switchboard.c (life, turns,
  * effects), board_asks.c (the store and the source), board_leases.c (readers and records in
  * memory), board_letters.c, board_redrive.c, board_redrive_job.c, board_upkeep.c (dead letters),
- * board_sessions.c (consumers), board_operator.c (what people order), board_status.c (state for people),
- * board_numbers.c (which numbers of shards are free again). Nobody else includes it.
+ * board_sessions.c (consumers), board_filter.c (their filter), board_operator.c (what people order),
+ * board_status.c (state for people), board_numbers.c (which numbers of shards are free again). Nobody else includes it.
  */
 #ifndef KS_PORTS_BOARD_H
 #define KS_PORTS_BOARD_H
@@ -80,6 +80,15 @@ struct ks_board_session {
     char salt[KS_CLIENT_ID_MAX + 1]; /* Of its share. */
 };
 
+/* The filter of the open sessions: all have the same, or none. It stays when the last of them ends, until the next one
+ * opens. */
+struct ks_board_filter {
+    uint64_t number; /* As the core knows it; 0: there is none. */
+    struct ks_pattern *pattern;
+    struct ks_bytes text;
+    char shown[KS_FILTER_SHOWN_SIZE]; /* The text for people: its begin. */
+};
+
 /* Something to tell all consumers: a hand-over of a shard, or of all (KS_SHARD_NONE). */
 struct ks_board_returning {
     ks_shard shard;
@@ -151,6 +160,8 @@ struct ks_switchboard {
 
     /* Sessions. */
     struct ks_board_session *sessions; /* core.sessions_max */
+    struct ks_board_filter filter;
+    uint64_t filters; /* The highest number that a filter had. */
     struct ks_link wakes;
     struct ks_link partings;              /* Consumers that are to be told that it is over. */
     struct ks_board_returning *returning; /* core.leases_max */
@@ -343,6 +354,23 @@ void ks_board_session_ended(struct ks_switchboard *board, ks_session_id session,
 void ks_board_returning(struct ks_switchboard *board, ks_shard shard, ks_span until);
 /* Calls the consumers. True if some wait for the next turn. */
 bool ks_board_call_consumers(struct ks_switchboard *board);
+
+/* ---- board_filter.c ---- */
+
+/* True if the pattern matches the record. */
+bool ks_board_takes(const struct ks_pattern *pattern, const struct ks_record *record);
+/* Compiles the filter of a session that is to be opened; "": none. The filter that is in use is not compiled again:
+ * then `ret_filter` has its number alone. INVALID (the detail names the position), NO_MEMORY. The caller frees it. */
+KS_MUST_USE ks_err ks_board_filter_new(const struct ks_switchboard *board, ks_view text,
+                                       struct ks_board_filter *ret_filter,
+                                       struct ks_detail *detail);
+/* The session was opened: its filter is in use, and no longer the caller's. */
+void ks_board_filter_use(struct ks_switchboard *board, struct ks_board_filter *filter);
+/* Frees what the filter has. */
+void ks_board_filter_free(struct ks_board_filter *filter);
+/* Judges some of the records that wait for the filter of the sessions, and counts those that it excludes. False: there
+ * are none. Not called while a step runs. */
+bool ks_board_judge(struct ks_switchboard *board);
 
 /* ---- board_numbers.c ---- */
 

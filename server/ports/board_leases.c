@@ -255,13 +255,7 @@ static bool find_filtered(const struct ks_switchboard *board, const struct ks_ba
     if (board->config.filter == NULL)
         return false;
     for (uint32_t i = 0; i < batch->count; i++) {
-        const struct ks_record *const record = &batch->records[i];
-        const struct ks_pattern_record seen = {.partition_key = record->partition_key,
-                                               .sequence_number = record->sequence,
-                                               .arrival_ms = record->arrival_ms,
-                                               .data = record->data};
-
-        board->filtered[i] = !ks_pattern_matches(board->config.filter, &seen);
+        board->filtered[i] = !ks_board_takes(board->config.filter, &batch->records[i]);
         count += board->filtered[i];
     }
     ks_metric_add_labelled(KS_METRIC_RECORDS_FILTERED, board->config.subscription, count);

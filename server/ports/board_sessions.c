@@ -219,6 +219,11 @@ static ks_err tell_refusal(const struct ks_switchboard *board, enum ks_not_opene
         ks_detail_set(detail, "draining: no new sessions");
         return KS_FAIL(BUSY);
     case KS_NOT_OPENED_SHARE: tell_share(board, detail); return KS_FAIL(CONDITION);
+    case KS_NOT_OPENED_FILTER:
+        ks_detail_set(detail, "other sessions are open, with another filter or none; all of a "
+                              "subscription have the same: use a subscription of its own for this "
+                              "filter");
+        return KS_FAIL(CONDITION);
     case KS_NOT_OPENED_ORDERING: break;
     }
     ks_detail_set(detail, "other sessions are open, with another ordering or number of lanes; all "
@@ -268,27 +273,12 @@ static void name_new(struct ks_board_session *session, const struct ks_session_r
     assert(ks_ok(copied));
 }
 
-ks_err ks_switchboard_open(struct ks_switchboard *board, const struct ks_session_request *request,
-                           struct ks_consumer *consumer, ks_session_id *ret_session,
+/* What else a session asks for is valid. */
+static ks_err open_session(struct ks_switchboard *board, const struct ks_session_request *request,
+                           const ks_shard *shards, struct ks_board_filter *filter,
                            struct ks_detail *detail)
 {
-    ks_shard shards[KS_SESSION_SHARDS_MAX];
     struct ks_event event = {.kind = KS_EVENT_SESSION_OPEN};
-    struct ks_board_session *session;
-
-    if (!ks_client_id_is_valid(request->client_id)) {
-        ks_detail_set(detail,
-                      "the name of a session (client_id, session) has at most %d characters of "
-                      "A-Z a-z 0-9 . _ -",
-                      KS_CLIENT_ID_MAX);
-        return KS_FAIL(INVALID);
-    }
-    KS_TRY(check_share(request, detail));
-    KS_TRY(shards_of(board, request, shards, detail));
-    if (request->max_message_bytes > 0 && request->max_message_bytes <= KS_MESSAGE_EXTRA_BYTES) {
-        ks_detail_set(detail, "max_message_bytes must be more than %d", KS_MESSAGE_EXTRA_BYTES);
-        return KS_FAIL(INVALID);
-    }
 
     ks_board_catch_up(board);
     event.open.take_over = KS_SESSION_NONE;
@@ -306,6 +296,7 @@ ks_err ks_switchboard_open(struct ks_switchboard *board, const struct ks_session
     event.open.lanes = request->lanes;
     event.open.share = request->share;
     event.open.salt = request->share == 0 ? 0 : ks_fnv_hash(request->salt);
+    event.open.filter = filter->number;
     event.open.explicit_credit = request->explicit_credit;
     event.open.max_record_bytes = record_bytes(request);
     ks_board_step(board, &event);
@@ -313,6 +304,37 @@ ks_err ks_switchboard_open(struct ks_switchboard *board, const struct ks_session
     if (board->said.kind == KS_EFFECT_NOT_OPENED)
         return tell_refusal(board, board->said.session.why_not, detail);
     assert(board->said.kind == KS_EFFECT_OPENED);
+    ks_board_filter_use(board, filter);
+    return KS_OK;
+}
+
+ks_err ks_switchboard_open(struct ks_switchboard *board, const struct ks_session_request *request,
+                           struct ks_consumer *consumer, ks_session_id *ret_session,
+                           struct ks_detail *detail)
+{
+    ks_shard shards[KS_SESSION_SHARDS_MAX];
+    struct ks_board_session *session;
+    struct ks_board_filter filter;
+    ks_err err;
+
+    if (!ks_client_id_is_valid(request->client_id)) {
+        ks_detail_set(detail,
+                      "the name of a session (client_id, session) has at most %d characters of "
+                      "A-Z a-z 0-9 . _ -",
+                      KS_CLIENT_ID_MAX);
+        return KS_FAIL(INVALID);
+    }
+    KS_TRY(check_share(request, detail));
+    KS_TRY(shards_of(board, request, shards, detail));
+    if (request->max_message_bytes > 0 && request->max_message_bytes <= KS_MESSAGE_EXTRA_BYTES) {
+        ks_detail_set(detail, "max_message_bytes must be more than %d", KS_MESSAGE_EXTRA_BYTES);
+        return KS_FAIL(INVALID);
+    }
+
+    KS_TRY(ks_board_filter_new(board, request->filter, &filter, detail));
+    err = open_session(board, request, shards, &filter, detail);
+    ks_board_filter_free(&filter);
+    KS_TRY(err);
     *ret_session = board->said.session.session;
     session = &board->sessions[*ret_session];
     session->live = true;

@@ -289,6 +289,7 @@ bool ks_switchboard_session(const struct ks_switchboard *board, ks_session_id id
     status.since = board->sessions[id].since;
     status.share = board->sessions[id].share;
     status.salt = board->sessions[id].salt;
+    status.filter = board->filter.shown;
     *ret_status = status;
     return true;
 }

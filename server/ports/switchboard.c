@@ -221,7 +221,8 @@ static ks_instant turn(struct ks_hook *hook, ks_instant now)
     if (ks_instant_reached(now, board->due))
         ks_board_step(board, &(struct ks_event){.kind = KS_EVENT_TICK});
     /* After the tick, so that what apps do never delays a heartbeat. */
-    waiting = ks_board_call_consumers(board);
+    waiting = ks_board_judge(board);
+    waiting = ks_board_call_consumers(board) || waiting;
     if (ks_instant_reached(now, board->gauges_at)) {
         ks_board_measure_load(board);
         ks_board_measure(board);
@@ -357,6 +358,7 @@ static void free_memory(struct ks_switchboard *board)
     ks_free(board->hashes);
     ks_free(board->stale_s);
     ks_free(board->filtered);
+    ks_board_filter_free(&board->filter);
     ks_board_letters_free(board->letters);
     ks_free(board->redrives);
     ks_free(board->redrive_job);
@@ -465,6 +467,7 @@ ks_err ks_switchboard_new(const struct ks_switchboard_config *config, struct ks_
     board->load_at = ks_loop_now(config->loop);
     board->due = KS_LONG_AGO;
     board->turned_at = KS_LONG_AGO;
+    ks_bytes_init(&board->filter.text, 0);
     board->hook.turn = turn;
     ks_link_init(&board->hook.link);
     board->metrics.subscription = board->config.subscription;

@@ -106,6 +106,8 @@ struct ks_consumer {
     enum ks_session_end why;
 };
 
+enum { KS_FILTER_SHOWN_SIZE = 512 }; /* Bytes of a filter that is shown, with its NUL. */
+
 struct ks_session_request {
     ks_view
         client_id; /* Empty: a name is made up. At most KS_CLIENT_ID_MAX characters of [A-Za-z0-9._-]. */
@@ -123,6 +125,9 @@ struct ks_session_request {
      * share: the salt, as a client id may be; it decides which lanes these are. */
     uint32_t share;
     ks_view salt;
+    /* Records that it takes, as ks_pattern_compile() reads it; empty: all. All others are settled, once the session is
+     * to get them. */
+    ks_view filter;
     bool explicit_credit; /* Nothing is sent that was not granted. */
     uint32_t
         max_message_bytes; /* Of a message that the client takes, with one record at least; 0: any. */
@@ -134,8 +139,8 @@ enum { KS_MESSAGE_EXTRA_BYTES = 2048 };
 /* Opens a session, or takes over the live one with the same client_id. `consumer` belongs to the caller and stays valid
  * until detach, close or ended; NULL for a session that pulls and is polled.
  * FULL (sessions), BUSY (draining; a shard, and nobody has looked for shards yet), INVALID (client_id,
- * max_message_bytes, share), NOT_FOUND (a shard; the detail names it), CONDITION (other sessions are there, and records
- * are ordered as the first of them wanted, or they have another share; nothing has changed). */
+ * max_message_bytes, share, filter), NOT_FOUND (a shard; the detail names it), CONDITION (other sessions are there, and
+ * records are ordered as the first of them wanted, or they have another share or filter; nothing has changed). */
 KS_MUST_USE ks_err ks_switchboard_open(struct ks_switchboard *board,
                                        const struct ks_session_request *request,
                                        struct ks_consumer *consumer, ks_session_id *ret_session,
@@ -478,7 +483,11 @@ struct ks_session_status {
     ks_wall since;
     const char *share; /* As a decimal; "": none. */
     const char *salt;  /* Of its share; "" without one. */
+    /* "": none. A filter of KS_FILTER_SHOWN_SIZE bytes or more is cut and ends with "...". */
+    const char *filter;
 };
+/* True if the filter that the last session was opened with has this text; "": it had none. */
+bool ks_switchboard_filter_is(const struct ks_switchboard *board, ks_view text);
 /* Sessions by slot, 0 .. ks_switchboard_session_slots() - 1. False for a free slot. */
 uint32_t ks_switchboard_session_slots(const struct ks_switchboard *board);
 bool ks_switchboard_session(const struct ks_switchboard *board, ks_session_id session,

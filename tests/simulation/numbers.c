@@ -161,6 +161,7 @@ static void inwards(struct numbers *numbers, struct ks_event *event, ks_instant 
         event->open.shards = give_all(numbers, event->open.shards, event->open.shard_count, now);
         return;
     case KS_EVENT_RECORDS: event->records.shard = numbers_of(numbers, event->records.shard); return;
+    case KS_EVENT_JUDGED: event->judged.shard = numbers_of(numbers, event->judged.shard); return;
     case KS_EVENT_READ_FAILED:
         event->read_failed.shard = numbers_of(numbers, event->read_failed.shard);
         return;
@@ -182,9 +183,9 @@ static void inwards(struct numbers *numbers, struct ks_event *event, ks_instant 
 
 /* ---- Towards the world ---- */
 
-static ks_shard meant(const struct numbers *numbers, ks_shard number)
+ks_shard numbers_meant(const struct numbers *numbers, ks_shard number)
 {
-    if (number == KS_SHARD_NONE)
+    if (!numbers->few || number == KS_SHARD_NONE)
         return number;
     assert(number < numbers->shards_max);
     assert(numbers->shard[number] != 0); /* It stands for something. */
@@ -199,19 +200,19 @@ static const struct ks_lease_token *meant_tokens(const struct numbers *numbers,
     token_count += count;
     assert(token_count <= TOKENS_MAX);
     for (uint32_t i = 0; i < count; i++)
-        into[i] = (struct ks_lease_token){meant(numbers, from[i].shard), from[i].epoch};
+        into[i] = (struct ks_lease_token){numbers_meant(numbers, from[i].shard), from[i].epoch};
     return into;
 }
 
 static void store_outwards(const struct numbers *numbers, struct ks_store_effect *store)
 {
     assert(store->shard_count <= ROWS_MAX);
-    store->shard = meant(numbers, store->shard);
+    store->shard = numbers_meant(numbers, store->shard);
     assert(store->shard == KS_SHARD_NONE || store->shard < numbers->old); /* That is over. */
     store->gives = meant_tokens(numbers, store->gives, store->give_count);
     store->takes = meant_tokens(numbers, store->takes, store->take_count);
     for (uint32_t i = 0; i < store->shard_count; i++)
-        shards[i] = meant(numbers, store->shards[i]);
+        shards[i] = numbers_meant(numbers, store->shards[i]);
     if (store->shard_count > 0)
         store->shards = shards;
 }
@@ -224,11 +225,17 @@ static void outwards(const struct numbers *numbers, struct ks_effect *effect)
     case KS_EFFECT_READ:
     case KS_EFFECT_CLOSE:
     case KS_EFFECT_FORGET:
-    case KS_EFFECT_PERSISTED: effect->lease.shard = meant(numbers, effect->lease.shard); return;
-    case KS_EFFECT_DELIVER: effect->deliver.shard = meant(numbers, effect->deliver.shard); return;
-    case KS_EFFECT_STORY: effect->story.shard = meant(numbers, effect->story.shard); return;
-    case KS_EFFECT_SOUGHT: effect->sought.shard = meant(numbers, effect->sought.shard); return;
-    case KS_EFFECT_BURY: effect->bury.shard = meant(numbers, effect->bury.shard); return;
+    case KS_EFFECT_PERSISTED:
+        effect->lease.shard = numbers_meant(numbers, effect->lease.shard);
+        return;
+    case KS_EFFECT_DELIVER:
+        effect->deliver.shard = numbers_meant(numbers, effect->deliver.shard);
+        return;
+    case KS_EFFECT_STORY: effect->story.shard = numbers_meant(numbers, effect->story.shard); return;
+    case KS_EFFECT_SOUGHT:
+        effect->sought.shard = numbers_meant(numbers, effect->sought.shard);
+        return;
+    case KS_EFFECT_BURY: effect->bury.shard = numbers_meant(numbers, effect->bury.shard); return;
     default: return;
     }
 }

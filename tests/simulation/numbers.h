@@ -32,6 +32,8 @@ bool numbers_are_few(uint64_t seed);
 void numbers_begin(struct numbers *numbers, uint64_t seed, uint32_t shards_max, uint32_t old);
 /* What the core knows a shard of the world as; one that it does not know: as none that there is. */
 ks_shard numbers_of(const struct numbers *numbers, ks_shard shard);
+/* The shard that the core means by a number. */
+ks_shard numbers_meant(const struct numbers *numbers, ks_shard number);
 /* ks_core_step, of events and effects that are about shards of the world. */
 void numbers_step(struct numbers *numbers, struct ks_core *core, ks_instant now,
                   const struct ks_event *event, struct ks_effects *effects);

@@ -101,6 +101,7 @@ struct oracle_session {
     uint32_t max_record_bytes; /* 0: any. */
     uint32_t share;            /* 0: none. */
     uint64_t salt;
+    uint64_t filter; /* 0: none. */
     bool explicit_credit;
     uint64_t granted;
     uint64_t pulled; /* The last pull that brought something. */

@@ -706,10 +706,10 @@ void oracle_flight_delivered(struct world *world, struct process *process,
     if (effect->deliver.attempt > 1)
         world->redelivered += effect->deliver.count;
     /* A planned move of an app that settles in time delivers nothing twice, but for what was settled in one lane behind
-     * what another had not been sent; who has what an operator has spoilt does
-     * not know of the other who has it. */
+     * what another had not been sent, or excluded by a filter; who has what an operator has spoilt does not know of the
+     * other who has it. */
     for (uint32_t i = 0; world->exam_at != 0 && world->exam != EXAM_KILL && world->swarm.one_lane &&
-                         i < effect->deliver.count;
+                         world->swarm.filters == 0 && i < effect->deliver.count;
          i++)
         if (world->stream.shards[place.shard].made == 0 &&
             world->stream.shards[place.shard].settled[place.reader->base + first + i])

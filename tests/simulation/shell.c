@@ -9,6 +9,7 @@
 #include "oracle_rules.h"
 #include "story.h"
 #include "world.h"
+#include "world_filter.h"
 #include "world_letters.h"
 #include "world_lock.h"
 #include "world_looks.h"
@@ -593,6 +594,7 @@ static void perform(struct world *world, struct process *process, const struct k
             world_redrive_deliver(world, process, effect, now);
         else
             oracle_deliver(world, process, effect, now);
+        world_filter_delivered(world, process, effect);
         world_app_deliver(world, process, effect->deliver.session, effect);
         break;
     case KS_EFFECT_WAKE:
@@ -622,6 +624,7 @@ static void perform_more(struct world *world, struct process *process,
     case KS_EFFECT_WAKE: world_app_wake(world, process, session); break;
     case KS_EFFECT_OPENED:
         oracle_opened(world, process, event, session, effect->session.session_epoch);
+        world_filter_opened(world, process, event, effect->session.session);
         world_app_opened(world, process, session, effect->session.session_epoch);
         break;
     case KS_EFFECT_NOT_OPENED:
@@ -771,6 +774,7 @@ void shell_turn(struct world *world, const struct happening *happening)
         if (happening->kind != HAPPENS_TICK || process->tick_at == world->now) {
             begin_turn(world, process);
             turn(world, process, happening);
+            world_filter_judge(world, process);
             end_turn(world, process);
         }
     }

@@ -160,9 +160,11 @@ static void say_seen(const struct world *world)
 
     fprintf(stdout,
             "records delivered %" PRIu64 ", again %" PRIu64
-            "; runs to sessions with a share %" PRIu64 "; numbers given again %" PRIu64
-            "; done and refused:",
-            world->delivered, world->redelivered, world->canaries, numbers_given_again());
+            "; runs to sessions with a share %" PRIu64
+            "; records to sessions with a filter %" PRIu64 ", excluded by it %" PRIu64
+            "; numbers given again %" PRIu64 "; done and refused:",
+            world->delivered, world->redelivered, world->canaries, world->filtered, world->excluded,
+            numbers_given_again());
     for (int i = 0; i < KS_STORE_OPERATIONS; i++)
         if (world->operations[i][0] + world->operations[i][1] > 0)
             fprintf(stdout, " %s %" PRIu64 "+%" PRIu64,

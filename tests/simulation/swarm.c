@@ -171,6 +171,14 @@ static uint32_t draw_shares(struct ks_prng prng)
     return draw_chance(&prng, 500) ? (uint32_t)draw_log(&prng, 100, 900) : 0;
 }
 
+static uint32_t draw_filters(struct ks_prng prng)
+{
+    (void)ks_prng_next(&prng);
+    (void)ks_prng_next(&prng);
+    (void)ks_prng_next(&prng);
+    return draw_chance(&prng, 300) ? (uint32_t)draw_log(&prng, 500, 1000) : 0;
+}
+
 static void draw_lanes(struct swarm *swarm, struct ks_prng *prng)
 {
     swarm->ordering = (enum ks_ordering)ks_prng_below(prng, KS_ORDER_ANY);
@@ -189,6 +197,7 @@ static void draw_lanes(struct swarm *swarm, struct ks_prng *prng)
     swarm->updates = draw_updates(*prng);
     swarm->filtered = draw_filtered(*prng);
     swarm->shares = draw_shares(*prng);
+    swarm->filters = draw_filters(*prng);
     draw_poison(&swarm->core.poison, prng);
 }
 
@@ -234,6 +243,7 @@ void swarm_make_peace(struct swarm *swarm)
         .lanes = old.lanes,
         .one_lane = old.one_lane,
         .shares = old.shares,
+        .filters = old.filters,
         .work = old.work < 10 * SIM_MS ? old.work : 10 * SIM_MS,
         .war = old.war,
         .checks = old.checks,

@@ -90,6 +90,7 @@ struct swarm {
     bool one_lane;        /* Every session wants order by shard. */
     uint32_t other_order; /* Sessions that want another order, or any. */
     uint32_t shares;      /* Sessions that have a share, where the order is by key. */
+    uint32_t filters;     /* Sessions that have a filter. */
     uint32_t explicit_credit;
     uint32_t small_messages; /* Sessions that take small records only. */
     uint32_t updates;        /* Pulls before which the limits of the session change. */

@@ -71,6 +71,8 @@ struct world {
     uint64_t delivered;   /* Records; and again. */
     uint64_t redelivered;
     uint64_t canaries; /* Runs that were delivered to sessions with a share. */
+    uint64_t filtered; /* Records that were delivered to sessions with a filter, */
+    uint64_t excluded; /* and those that such a filter excluded. */
     uint64_t operations[KS_STORE_OPERATIONS][2]; /* Done, refused. */
     uint64_t happenings;
 };

@@ -5,6 +5,7 @@
 
 #include "story.h"
 #include "world.h"
+#include "world_filter.h"
 
 /* What API.md names as ends of a session's life, drawn short. */
 enum { PIPE_US = 300 };
@@ -115,6 +116,7 @@ static void open_session(struct world *world, struct process *process, uint32_t 
     }
     choose_order(world, &event);
     choose_share(world, number, consumer, &event);
+    event.open.filter = world_filter_choose(world, process);
     /* The old connection has ended before, or hears of it by the answer. */
     if (consumer->open && draw_chance(prng, 500))
         world_wire_end(world, process, number);
@@ -164,7 +166,8 @@ void world_app_not_opened(struct world *world, struct process *process, enum ks_
 
     assert(process->opening < SIM_CONSUMERS);
     consumer = &process->consumers[process->opening];
-    consumer->refused = why == KS_NOT_OPENED_ORDERING || why == KS_NOT_OPENED_SHARE;
+    consumer->refused =
+        why == KS_NOT_OPENED_ORDERING || why == KS_NOT_OPENED_SHARE || why == KS_NOT_OPENED_FILTER;
     consumer->open = consumer->open && consumer->refused;
     consumer->left_behind = consumer->left_behind && consumer->refused;
     world_app_plan(world, process, process->opening,
