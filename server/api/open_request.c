@@ -67,43 +67,59 @@ bool ks_open_request_query(struct ks_exchange *exchange, ks_pb_open_request *req
     return true;
 }
 
-/* An empty share would be none, which is another group of records: a name without a value is a mistake. */
-static bool query_share(struct ks_exchange *exchange, ks_view *ret_share, ks_view *ret_salt)
+/* What selects the records of a session. */
+struct selection {
+    ks_view share;
+    ks_view salt;
+    ks_view filter;
+};
+
+/* An empty text would select all records: a name without a value is a mistake. */
+static bool query_text(struct ks_exchange *exchange, const char *name, ks_view *ret_text)
 {
-    *ret_share = KS_VIEW("");
-    *ret_salt = KS_VIEW("");
-    (void)ks_request_param(&exchange->request, "salt", ret_salt);
-    if (!ks_request_param(&exchange->request, "share", ret_share) || ret_share->size > 0)
+    *ret_text = KS_VIEW("");
+    if (!ks_request_param(&exchange->request, name, ret_text) || ret_text->size > 0)
         return true;
-    ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT, "share has no value");
+    ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT, "%s has no value", name);
     return false;
 }
 
-bool ks_open_request_query_share(struct ks_exchange *exchange, struct ks_arena *arena,
+static bool query_selection(struct ks_exchange *exchange, struct selection *ret_selection)
+{
+    ret_selection->salt = KS_VIEW("");
+    (void)ks_request_param(&exchange->request, "salt", &ret_selection->salt);
+    return query_text(exchange, "share", &ret_selection->share) &&
+           query_text(exchange, "filter", &ret_selection->filter);
+}
+
+bool ks_open_request_query_texts(struct ks_exchange *exchange, struct ks_arena *arena,
                                  ks_pb_open_request *request)
 {
-    ks_view share;
-    ks_view salt;
+    struct selection selection;
 
-    if (!query_share(exchange, &share, &salt))
+    if (!query_selection(exchange, &selection))
         return false;
-    request->share = ks_arena_text(arena, share);
-    request->salt = ks_arena_text(arena, salt);
-    if (request->share != NULL && request->salt != NULL)
+    request->share = ks_arena_text(arena, selection.share);
+    request->salt = ks_arena_text(arena, selection.salt);
+    request->filter = ks_arena_text(arena, selection.filter);
+    if (request->share != NULL && request->salt != NULL && request->filter != NULL)
         return true;
     ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
     return false;
 }
 
-/* What else a share needs, the switchboard says. */
-static bool read_share(struct ks_exchange *exchange, ks_view share, ks_view salt,
-                       struct ks_session_request *request)
+/* What else a share and a filter need, the switchboard says. */
+static bool read_selection(struct ks_exchange *exchange, const struct selection *selection,
+                           struct ks_session_request *request)
 {
-    if (share.size == 0 && salt.size > 0) {
+    const ks_view share = selection->share;
+
+    request->filter = selection->filter;
+    if (share.size == 0 && selection->salt.size > 0) {
         ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT, "salt goes with share");
         return false;
     }
-    request->salt = salt;
+    request->salt = selection->salt;
     if (share.size == 0 || ks_ok(ks_share_parse(share, &request->share)))
         return true;
     ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
@@ -200,10 +216,13 @@ bool ks_open_request_read(struct ks_exchange *exchange, const ks_pb_open_request
                           ks_view ids[KS_SESSION_SHARDS_MAX],
                           struct ks_session_request *ret_request, ks_span *ret_heartbeat)
 {
+    const struct selection selection = {.share = ks_view_text(message->share),
+                                        .salt = ks_view_text(message->salt),
+                                        .filter = ks_view_text(message->filter)};
+
     *ret_request = (struct ks_session_request){.client_id = KS_VIEW("")};
     return read_numbers(exchange, message, ret_request, ret_heartbeat) &&
-           read_share(exchange, ks_view_text(message->share), ks_view_text(message->salt),
-                      ret_request) &&
+           read_selection(exchange, &selection, ret_request) &&
            read_client_id(exchange, message, ret_request) &&
            read_shards(exchange, message, ids, ret_request);
 }
@@ -211,13 +230,13 @@ bool ks_open_request_read(struct ks_exchange *exchange, const ks_pb_open_request
 bool ks_open_request_poll(struct ks_exchange *exchange, struct ks_session_request *request)
 {
     ks_pb_open_request wanted;
+    struct selection selection;
     ks_view ignored;
-    ks_view share;
-    ks_view salt;
 
     kinesis_sidecar__v1__open_request__init(&wanted);
-    if (!query_ordering(exchange, &wanted) || !query_share(exchange, &share, &salt) ||
-        !read_ordering(exchange, &wanted, request) || !read_share(exchange, share, salt, request))
+    if (!query_ordering(exchange, &wanted) || !query_selection(exchange, &selection) ||
+        !read_ordering(exchange, &wanted, request) ||
+        !read_selection(exchange, &selection, request))
         return false;
     if (!ks_request_param(&exchange->request, "ordering", &ignored))
         request->ordering = KS_ORDER_ANY;

@@ -21,14 +21,14 @@ bool ks_open_request_read(struct ks_exchange *exchange, const ks_pb_open_request
  * answered with a problem. */
 bool ks_open_request_query(struct ks_exchange *exchange, ks_pb_open_request *request);
 
-/* Reads share and salt of a query into the message; the texts are in `arena`. False: the exchange was answered with a
- * problem. */
-bool ks_open_request_query_share(struct ks_exchange *exchange, struct ks_arena *arena,
+/* Reads share, salt and filter of a query into the message; the texts are in `arena`. False: the exchange was answered
+ * with a problem. */
+bool ks_open_request_query_texts(struct ks_exchange *exchange, struct ks_arena *arena,
                                  ks_pb_open_request *request);
 
-/* What a poll asks of the session that it may have to open, as a query: ordering, lanes, share and salt. Without
- * `ordering` the records are ordered as other sessions have it. `request` has all else already; the texts live as long
- * as the exchange. False: the exchange was answered with a problem. */
+/* What a poll asks of the session that it may have to open, as a query: ordering, lanes, share, salt and filter.
+ * Without `ordering` the records are ordered as other sessions have it. `request` has all else already; the texts live
+ * as long as the exchange. False: the exchange was answered with a problem. */
 bool ks_open_request_poll(struct ks_exchange *exchange, struct ks_session_request *request);
 
 /* The most of max_in_flight_bytes. */

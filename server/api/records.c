@@ -538,6 +538,13 @@ static bool find_session(struct ks_exchange *exchange, const struct ks_session_r
                             status.client_id);
         return false;
     }
+    if (request->filter.size > 0 && !ks_switchboard_filter_is(board, request->filter)) {
+        ks_exchange_problem(exchange, KS_PROBLEM_ORDERING,
+                            "session %s is open with another filter; close it first, or use a "
+                            "subscription of its own for this filter",
+                            status.client_id);
+        return false;
+    }
     return true;
 }
 
@@ -636,6 +643,10 @@ void ks_handle_records(struct ks_exchange *exchange)
     else if (request.share != 0 && ks_view_equal(request.client_id, KS_VIEW(KS_DEFAULT_SESSION)))
         /* All polls without a name use one session: it would have the share as a whole. */
         ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT, "share goes with session=NAME");
+    else if (request.filter.size > 0 &&
+             ks_view_equal(request.client_id, KS_VIEW(KS_DEFAULT_SESSION)))
+        /* Another app that polls without a name would miss what the filter excludes. */
+        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT, "filter goes with session=NAME");
     else
         pull(exchange, &request, &ask);
 }

@@ -384,6 +384,7 @@ static void fill_session(const struct ks_session_status *status, enum ks_idle id
     row->idle_reason = ks_control_idle(idle);
     row->share = ks_pb_text(status->share);
     row->salt = ks_pb_text(status->salt);
+    row->filter = ks_pb_text(status->filter);
 }
 
 void ks_serve_sessions(struct ks_exchange *exchange, const ProtobufCMessage *request,

@@ -747,7 +747,7 @@ static void open_stream(struct ks_exchange *exchange, const struct ks_page *page
     request.client_id = ks_arena_text(&arena, client_id);
     if (request.client_id == NULL || !split_shards(exchange, &arena, &request))
         ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "out of memory");
-    else if (ks_open_request_query_share(exchange, &arena, &request))
+    else if (ks_open_request_query_texts(exchange, &arena, &request))
         ks_serve_watch(exchange, &request.base, NULL);
     ks_arena_free(&arena);
     /* Nothing is written before the exchange is asked for it. */

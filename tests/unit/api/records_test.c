@@ -89,6 +89,26 @@ TEST(a_poll_makes_a_session_with_a_share_under_a_name_that_keeps_it)
     rig_end(&rig);
 }
 
+TEST(a_poll_makes_a_session_with_a_filter_under_a_name_that_keeps_it)
+{
+    static const char poll[] =
+        "/v1/records?wait_ms=0&filter=%7B%22partitionKey%22%3A%5B%221%22%5D%7D";
+    static char named[200];
+
+    rig_begin(&rig);
+    stage_put(&rig.stage, 0, 3);
+    (void)snprintf(named, sizeof(named), "%s&session=one", poll);
+    EXPECT_CONTAINS(rig_call(&rig, "GET", poll, ""), "filter goes with session=NAME");
+    EXPECT_CONTAINS(rig_pull(&rig, named), "\"partition_key\":\"1\"");
+    EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/sessions", ""),
+                    "\"filter\":\"{\\\"partitionKey\\\":[\\\"1\\\"]}\"");
+    EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/records?wait_ms=0&session=one", ""), "HTTP/1.1 200");
+    named[strlen(named) - strlen("%22%5D%7D&session=one") - 1] = '2';
+    EXPECT_CONTAINS(rig_call(&rig, "GET", named, ""), "with another filter");
+    EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/records?session=two", ""), "HTTP/1.1 409");
+    rig_end(&rig);
+}
+
 TEST(a_closed_session_answers_who_waits)
 {
     int fd;
