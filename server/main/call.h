@@ -7,7 +7,7 @@
 #include "main/client.h"
 
 enum {
-    KS_CALL_FLAGS_MAX = 16,
+    KS_CALL_FLAGS_MAX = 20,
     KS_CALL_WORDS_MAX = 1000 /* Words on one command line: ids to acknowledge. */
 };
 

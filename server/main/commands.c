@@ -236,13 +236,25 @@ int ks_command_pull(int argc, char *const *argv, char *const *environment)
     enum { FOLLOW };
     /* The API says which of them go together. */
     static const struct ks_call_flag flags[] = {
-        {"--follow", false},       {"--max-records", true},
-        {"--max-bytes", true},     {"--wait-ms", true},
-        {"--session", true},       {"--client-id", true},
-        {"--max-in-flight", true}, {"--max-in-flight-bytes", true},
-        {"--shards", true},        {"--ack-deadline-ms", true},
-        {"--heartbeat-ms", true},  {"--encoding", true},
-        {"--subscription", true},  {NULL, false},
+        {"--follow", false},
+        {"--max-records", true},
+        {"--max-bytes", true},
+        {"--wait-ms", true},
+        {"--session", true},
+        {"--client-id", true},
+        {"--max-in-flight", true},
+        {"--max-in-flight-bytes", true},
+        {"--shards", true},
+        {"--ack-deadline-ms", true},
+        {"--heartbeat-ms", true},
+        {"--encoding", true},
+        {"--ordering", true},
+        {"--lanes", true},
+        {"--share", true},
+        {"--salt", true},
+        {"--filter", true},
+        {"--subscription", true},
+        {NULL, false},
     };
     struct ks_call call;
     struct ks_call_request request = {

@@ -180,7 +180,10 @@ static void add_sessions(void *arg, const ProtobufCMessage *message)
         ks_table_format(table, "%" PRIu32, session->assigned);
         ks_table_format(table, "%" PRIu32, session->credit);
         ks_table_format(table, "%" PRIu32, session->lanes);
+        ks_table_format(table, "%s%s%s", session->share, session->salt[0] == '\0' ? "" : ", ",
+                        session->salt);
         ks_table_text(table, idle);
+        ks_table_text(table, session->filter);
     }
 }
 
@@ -249,9 +252,9 @@ static bool add_subscription(struct top *top, const ks_pb_subscription *of, uint
     static const char *const shard_heads[] = {"SHARD",     "STATE",  "OWNER",      "#EPOCH",
                                               "#BEHIND",   "#REC/S", "#UNSETTLED", "#IN FLIGHT",
                                               "#ASSIGNED", "LANES",  "SESSION",    NULL};
-    static const char *const session_heads[] = {"CLIENT",     "KIND",      "CONNECTED",
-                                                "#IN FLIGHT", "#ASSIGNED", "#CREDIT",
-                                                "#LANES",     "IDLE",      NULL};
+    static const char *const session_heads[] = {"CLIENT",    "KIND",    "CONNECTED", "#IN FLIGHT",
+                                                "#ASSIGNED", "#CREDIT", "#LANES",    "SHARE",
+                                                "IDLE",      "FILTER",  NULL};
     struct ks_table shards;
     struct ks_table sessions;
     struct filling filling = {.top = top, .table = &shards, .samples = &top->samples[place]};

@@ -86,6 +86,7 @@ def what_it_shows_is_text_and_what_it_asks_for_is_there(folder):
     one = set(re.findall(r"\bone\.([a-z]+(?:_[a-z]+)*)\b", script))
     known = {member for schema in ("Session", "SubscriptionStatus") for member in told["components"]["schemas"][schema]["properties"]}
     check_equal(one - known, set(), "session, subscription")
+    check({"share", "salt", "filter"} <= one, "what a session is for", one)
     sidecar.stop()
 
 

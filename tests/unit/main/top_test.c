@@ -45,6 +45,30 @@ TEST(once_is_one_picture_of_text)
     EXPECT_EQ_I64(sidecar_call(ks_command_top, once, "", output, sizeof output), 1);
 }
 
+TEST(a_session_is_shown_with_its_share_and_its_filter)
+{
+    static char source[220];
+    const char *const words[] = {"--source", source, "--local-shards", "2", NULL};
+    const char *const pull[] = {"--wait-ms",  "0",   "--session", "canary",
+                                "--ordering", "key", "--share",   "0.25",
+                                "--salt",     "v2",  "--filter",  "{\"partitionKey\":[\"a\"]}",
+                                NULL};
+    const char *const once[] = {"--once", NULL};
+    pid_t pid;
+
+    (void)snprintf(source, sizeof source, "local:%s/stream.db", ks_test_dir());
+    pid = sidecar_start(words, NULL);
+    sidecar_wait_ready();
+    EXPECT_EQ_I64(sidecar_call(ks_command_pull, pull, "", output, sizeof output), 0);
+    sidecar_call_until(ks_command_top, once, "\ncanary", output, sizeof output);
+    EXPECT_CONTAINS(output, "  SHARE     IDLE");
+    EXPECT_CONTAINS(output, "  0.25, v2  ");
+    EXPECT_CONTAINS(output, "  {\"partitionKey\":[\"a\"]}\n");
+    EXPECT(kill(pid, SIGTERM) == 0);
+    EXPECT(kill(pid, SIGTERM) == 0);
+    EXPECT_EQ_I64(sidecar_end(pid), 0);
+}
+
 TEST(a_start_that_cannot_be_is_unknown)
 {
     /* A Status with started_at = INT64_MIN, as protobuf. */
