@@ -47,6 +47,8 @@ type config struct {
 	ackInterval     time.Duration
 	ordering        Ordering
 	lanes           int
+	share, salt     string
+	filter          string
 	shards          []string
 	subscription    string
 	onEvent         func(Event)
@@ -100,14 +102,22 @@ func MaxProcessing(duration time.Duration) Option {
 func AckInterval(interval time.Duration) Option { return func(c *config) { c.ackInterval = interval } }
 
 // OrderBy sets what is delivered in order. Lanes is the number of parts of a shard with [OrderByKey], 1 to 64; it is 0
-// for the default of the sidecar, and otherwise. Default: by shard; by key
-// with 64 lanes in a run with [Concurrency] above 1.
+// for the default of the sidecar, and otherwise. Default: by shard; by key with 64 lanes with a [Share], or in a run
+// with [Concurrency] above 1.
 func OrderBy(ordering Ordering, lanes int) Option {
 	return func(c *config) { c.ordering, c.lanes = ordering, lanes }
 }
 
 // Shards limits the consumer to these shard ids. Default: all.
 func Shards(ids ...string) Option { return func(c *config) { c.shards = ids } }
+
+// Share limits the consumer to a part of the partition keys: share is a decimal like "0.05", and salt chooses which
+// part. Consumers without a share get all other keys; they must have the same [OrderBy]. Default: none.
+func Share(share, salt string) Option { return func(c *config) { c.share, c.salt = share, salt } }
+
+// Filter limits the consumer to the records that match a pattern, as JSON. All other records count as settled. All open
+// consumers of a subscription have the same filter. Default: none.
+func Filter(pattern string) Option { return func(c *config) { c.filter = pattern } }
 
 // Subscription names the subscription. It is needed if the sidecar has several.
 func Subscription(name string) Option { return func(c *config) { c.subscription = name } }
@@ -123,7 +133,7 @@ func Transport(transport http.RoundTripper) Option {
 
 // Decides what is delivered in order, as soon as the concurrency is known.
 func (c *config) order(concurrency int) {
-	if c.ordering == "" && concurrency > 1 {
+	if c.ordering == "" && (concurrency > 1 || c.share != "") {
 		c.ordering, c.lanes = OrderByKey, runLanes
 	}
 	if c.ordering == "" {
@@ -158,8 +168,12 @@ func (c *config) query(clientID string) string {
 	if len(c.shards) > 0 {
 		values.Set("shards", strings.Join(c.shards, ","))
 	}
-	if c.subscription != "" {
-		values.Set("subscription", c.subscription)
+	for name, text := range map[string]string{
+		"subscription": c.subscription, "share": c.share, "salt": c.salt, "filter": c.filter,
+	} {
+		if text != "" {
+			values.Set(name, text)
+		}
 	}
 	return values.Encode()
 }

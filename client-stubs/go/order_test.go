@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -257,6 +258,29 @@ func TestRetry_by_key_holds_only_its_lane(t *testing.T) {
 	}
 	if query := stream.query; query["ordering"][0] != "key" || query["lanes"][0] != "64" {
 		t.Errorf("got %v", query)
+	}
+}
+
+func TestStream_is_asked_for_the_records_that_the_consumer_wants(t *testing.T) {
+	for _, c := range []struct {
+		options []Option
+		wanted  map[string]string
+	}{
+		{[]Option{Share("0.05", "v2")}, map[string]string{"share": "0.05", "salt": "v2", "ordering": "key", "lanes": "64"}},
+		{[]Option{Share("0.5", ""), OrderBy(OrderByKey, 8)}, map[string]string{"share": "0.5", "ordering": "key", "lanes": "8"}},
+		{[]Option{Filter(`{"data":{"a":[1]}}`)}, map[string]string{"filter": `{"data":{"a":[1]}}`, "ordering": "shard"}},
+		{nil, map[string]string{"ordering": "shard"}},
+	} {
+		s := newScript(t)
+		consumer, _ := s.consumer(t, c.options...)
+		run := startRun(t, consumer, func(context.Context, *Record) error { return nil })
+		query := s.open(t).query
+		run.end(t)
+		for _, name := range []string{"share", "salt", "filter", "ordering", "lanes"} {
+			if got := strings.Join(query[name], " "); got != c.wanted[name] {
+				t.Errorf("%s is %q, not %q", name, got, c.wanted[name])
+			}
+		}
 	}
 }
 

@@ -83,6 +83,14 @@ def test_every_outcome_reaches_the_sidecar(sidecar):
     assert seen == {"ack": 1, "drop": 1, "dead_letter": 1, "retry": 3}
 
 
+def test_filter_selects_the_records_and_settles_the_others(sidecar):
+    seen = []
+    with running(sidecar, lambda record: seen.append(record.json()), filter={"partitionKey": ["key-1", "key-7"]}):
+        sidecar.put(range(20))
+        wait_until(lambda: sidecar.settled() == 20, "all are settled")
+    assert sorted(seen) == [1, 7, 11, 17]
+
+
 @pytest.mark.parametrize("concurrency", [1, 8])
 def test_order_of_a_key_is_kept_while_handlers_fail(sidecar, concurrency):
     sidecar.put(list(range(1000)))

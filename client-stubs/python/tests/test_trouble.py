@@ -6,6 +6,7 @@ import json
 import os
 import threading
 import time
+import urllib.parse
 
 import pytest
 from support import SESSION, consumer_of, handed_out, numbers, record_line, refuse, wait_until
@@ -553,6 +554,27 @@ def test_child_of_a_fork_is_refused(server):
 def test_bad_address_is_refused(url):
     with pytest.raises(ValueError, match="http://HOST:PORT|absolute"):
         Consumer("orders", url=url)
+
+
+@pytest.mark.parametrize("options, wanted", [
+    ({"share": "0.05", "salt": "v2"}, {"share": "0.05", "salt": "v2", "ordering": "key", "lanes": "64"}),
+    ({"share": "0.5", "ordering": "key", "lanes": 8}, {"share": "0.5", "ordering": "key", "lanes": "8"}),
+    ({"filter": '{"data":{"a":[1]}}'}, {"filter": '{"data":{"a":[1]}}', "ordering": "shard"}),
+    ({"filter": {"data": {"a": ["\u00e4"]}}}, {"filter": '{"data":{"a":["\\u00e4"]}}', "ordering": "shard"}),
+    ({}, {"ordering": "shard"}),
+])
+def test_stream_is_asked_for_the_records_that_the_consumer_wants(server, options, wanted):
+    server.streams.put([SESSION, record_line(1)])
+    with consumer_of(server, **options) as consumer:
+        take(consumer, 1)
+    query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(server.opened[0][0]).query))
+    names = ("share", "salt", "filter", "ordering", "lanes")
+    assert {name: query[name] for name in names if name in query} == wanted
+
+
+def test_share_that_is_a_number_is_refused():
+    with pytest.raises(ValueError, match="share must be a text"):
+        Consumer("orders", share=0.05)
 
 
 @pytest.mark.parametrize("client_id", ["", "a b", "x" * 65])

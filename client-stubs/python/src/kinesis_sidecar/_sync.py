@@ -29,8 +29,8 @@ class Consumer(Base):
     """Reads records from the sidecar, and settles them. See the README for the three ways to use it.
 
     Options, all by name: url, token_file, subscription, max_in_flight (1000), max_in_flight_bytes (16 MiB), ack_deadline (60 s),
-    max_processing (3600 s), ack_interval (0.1 s), ordering, lanes, shards, on_event. `on_event(event)` is called by the thread
-    that reads, with a dict that has "type".
+    max_processing (3600 s), ack_interval (0.1 s), ordering, lanes, shards, share, salt, filter, on_event. `on_event(event)` is
+    called by the thread that reads, with a dict that has "type". `filter` is a text or a dict.
 
     One thread at a time may iterate or run, and a consumer is used in one way only. Records may be settled in any thread."""
 
