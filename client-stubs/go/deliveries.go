@@ -92,6 +92,14 @@ func (h *hold) sign(arrival uint64) {
 	}
 }
 
+// Notes the answer to the retry; an empty reason: it was not refused. An id that is unknown is of a sidecar that was
+// restarted. It may have accepted an earlier copy of the request, so the hold stays until the next session.
+func (h *hold) judge(reason string) {
+	h.answered = reason != "UNKNOWN"
+	h.gone = meansGone(reason)
+	h.accepted = h.gone || reason == ""
+}
+
 // Enters a delivery that was read from the stream.
 func (c *Consumer) arrive(r *Record, batchID string, now time.Time) {
 	if c.current == nil || c.current.id != batchID {

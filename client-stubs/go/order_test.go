@@ -71,7 +71,7 @@ func TestRetry_that_is_accepted_drops_the_later_records_before_the_barrier(t *te
 func TestRetry_that_is_refused_releases_its_scope(t *testing.T) {
 	s := newScript(t)
 	var handled journal
-	consumer, run, _ := startRetry(t, s, &handled, `{"failed":[{"ack_id":"b1-1","reason":"UNKNOWN"}]}`)
+	consumer, run, _ := startRetry(t, s, &handled, `{"failed":[{"ack_id":"b1-1","reason":"MALFORMED"}]}`)
 
 	eventually(t, "the last record is handled", func() bool { return handled.has("2/2") })
 	run.end(t)

@@ -206,6 +206,7 @@ func (s *script) cutRetry(release chan struct{}, answer string) {
 // A run in which the retry of record 1 is sent the second time, and record 2 is queued.
 type repeatedRetry struct {
 	*testRun
+	script   *script
 	consumer *Consumer
 	events   *events
 	stream   *scriptedStream
@@ -215,7 +216,7 @@ type repeatedRetry struct {
 
 func startRepeatedRetry(t *testing.T, reason string) *repeatedRetry {
 	s := newScript(t)
-	r := &repeatedRetry{release: make(chan struct{})}
+	r := &repeatedRetry{script: s, release: make(chan struct{})}
 	s.cutRetry(r.release, `{"failed":[{"ack_id":"b1-1","reason":"`+reason+`"}]}`)
 	r.consumer, r.events = s.consumer(t)
 	r.testRun = startRun(t, r.consumer, func(ctx context.Context, record *Record) error {
@@ -286,8 +287,8 @@ func TestRetry_that_is_repeated_and_refused_was_accepted(t *testing.T) {
 	}
 }
 
-func TestRetry_that_is_repeated_and_unknown_was_refused(t *testing.T) {
-	run := startRepeatedRetry(t, "UNKNOWN")
+func TestRetry_that_is_repeated_and_malformed_was_refused(t *testing.T) {
+	run := startRepeatedRetry(t, "MALFORMED")
 
 	close(run.release)
 	eventually(t, "the refusal is counted", func() bool { return run.consumer.Failed() == 1 })
@@ -300,6 +301,31 @@ func TestRetry_that_is_repeated_and_unknown_was_refused(t *testing.T) {
 	run.end(t)
 	if run.consumer.Failed() != 1 || len(run.events.find("settle_failed")) != 1 {
 		t.Errorf("failed %d", run.consumer.Failed())
+	}
+}
+
+// The sidecar accepted the first copy of the request, wrote its barrier, and was restarted.
+func TestRetry_that_is_repeated_and_unknown_holds_its_scope_until_the_next_session(t *testing.T) {
+	run := startRepeatedRetry(t, "UNKNOWN")
+	run.stream.barrier("1")
+	run.stream.barrier("2")
+	eventually(t, "the barrier is read", func() bool {
+		run.consumer.mu.Lock()
+		defer run.consumer.mu.Unlock()
+		return run.consumer.holds[0].passed
+	})
+
+	close(run.release)
+	eventually(t, "the refusal is counted", func() bool { return run.consumer.Failed() == 1 })
+	run.stream.drop()
+	next := run.script.open(t)
+	next.record("c1", 1, 2)
+	next.record("c1", 2, 2)
+
+	eventually(t, "the later record is handled", func() bool { return run.handled.has("2/2") })
+	run.end(t)
+	if got := run.handled.String(); got != "1/1 1/2 2/2" || run.consumer.Failed() != 1 {
+		t.Errorf("handled %s, failed %d", got, run.consumer.Failed())
 	}
 }
 

@@ -52,8 +52,11 @@ func (r *request) isExtension() bool { return len(r.records) == 0 }
 // its lease was lost, or an earlier copy of the request was accepted.
 func (r *request) isGone(f failure) bool {
 	isRetry := func(s settlement) bool { return s.AckID == f.AckID && s.Outcome == outcomeRetry }
-	return (f.Reason == "EXPIRED" || f.Reason == "FENCED") && slices.ContainsFunc(r.Settlements, isRetry)
+	return meansGone(f.Reason) && slices.ContainsFunc(r.Settlements, isRetry)
 }
+
+// True if the reason of a refusal shows that the delivery is not the consumer's any more.
+func meansGone(reason string) bool { return reason == "EXPIRED" || reason == "FENCED" }
 
 func (r *request) add(s settlement) { r.Settlements = append(r.Settlements, s) }
 
@@ -278,21 +281,18 @@ func (c *Consumer) repeat(request *request) bool {
 // A request was answered.
 func (c *Consumer) settled(request *request, answer settleAnswer) {
 	var failed []failure
-	refused, gone := map[string]bool{}, map[string]bool{}
+	reasons := map[string]string{} // By ack_id.
 	for _, failure := range answer.Failed {
-		if request.isGone(failure) {
-			gone[failure.AckID] = true
-			continue
+		reasons[failure.AckID] = failure.Reason
+		if !request.isGone(failure) {
+			failed = append(failed, failure)
 		}
-		refused[failure.AckID] = true
-		failed = append(failed, failure)
 	}
 	c.mu.Lock()
 	c.sending = nil
 	c.failed += uint64(len(failed))
 	for _, h := range request.holds {
-		id := string(h.record.ackID)
-		h.answered, h.accepted, h.gone = true, !refused[id], gone[id]
+		h.judge(reasons[string(h.record.ackID)])
 	}
 	c.resolve()
 	c.mu.Unlock()
