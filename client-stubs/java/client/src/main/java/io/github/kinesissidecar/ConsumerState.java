@@ -468,12 +468,12 @@ final class ConsumerState {
             due.forEach(record -> items.add(Settlement.extending(record, ackDeadlineMs)));
     }
 
-    /** Notes the answer to a request. `refused`: the ids of the settlements that failed. */
-    void answered(SettleRequest request, Set<?> refused) {
+    /** Notes the answer to a request. `refused`: the reasons of the settlements that failed, by their ids. */
+    void answered(SettleRequest request, Map<Object, Object> refused) {
         locked(() -> {
             failed += refused.size();
             if (request.generation() == generation)
-                confirm(request, refused::contains);
+                confirm(request, refused);
         });
     }
 
@@ -497,11 +497,11 @@ final class ConsumerState {
             request.records().forEach(record -> unconfirmed.remove(record.position(), record));
     }
 
-    private void confirm(SettleRequest request, Predicate<Object> refused) {
+    private void confirm(SettleRequest request, Map<Object, Object> refused) {
         forget(request);
         for (Settlement item : request.settlements())
             if (item.hold() != null)
-                item.hold().accepted = !refused.test(item.id());
+                item.hold().judge(refused.get(item.id()));
         resolveHolds();
     }
 

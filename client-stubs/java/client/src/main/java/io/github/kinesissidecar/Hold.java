@@ -13,6 +13,15 @@ final class Hold {
         this.failed = failed;
     }
 
+    /**
+     * Notes the answer. `reason`: why the retry was refused; null: it was accepted. An id that is unknown is of a sidecar
+     * that was restarted. It may have accepted an earlier copy of the request, so the hold stays until the next session.
+     */
+    void judge(Object reason) {
+        if (!"UNKNOWN".equals(reason))
+            accepted = reason == null;
+    }
+
     /** Returns true if the answer and the barrier are there. */
     boolean isResolved(long barrierSeen) {
         return accepted != null && barrierSeen >= barrier;

@@ -39,13 +39,19 @@ final class Settler implements Runnable {
         SettleClient.Answer answer = client.settle(request, state);
         if (answer != null && answer.refusal() == null) {
             List<Map<String, Object>> refused = request.refusals(answer.failed());
-            state.answered(request, refused.stream().map(item -> item.get("ack_id")).collect(Collectors.toSet()));
+            state.answered(request, reasons(refused));
             refused.forEach(item -> options.listener.onEvent(new Event("settle_failed", item)));
             return;
         }
         if (answer != null && !answer.refusal().isSessionEnded())
             state.fail(answer.refusal().exception());
         state.expired(request);
+    }
+
+    /** Returns the reasons of items that were refused, by their ids. */
+    private static Map<Object, Object> reasons(List<Map<String, Object>> refused) {
+        return refused.stream().collect(Collectors.toMap(item -> item.get("ack_id"),
+                item -> String.valueOf(item.get("reason")), (first, again) -> first));
     }
 
     /** A record whose extension fails is redelivered: there is nothing to do. */

@@ -238,13 +238,25 @@ class RedeliveryTest extends ConsumerFixture {
     }
 
     @Test
-    void retry_ofAnUnknownRecord_wasRefused() throws Exception {
-        retryTwice("UNKNOWN");
+    void retry_ofAMalformedId_wasRefused() throws Exception {
+        retryTwice("MALFORMED");
         untilAnswered();
         /* Without a barrier the session is one of another process. */
         assertEquals(List.of("1", "9"), handled);
         barrierOfTheRetry();
         untilHandled("1", "9", "2");
+        assertEquals(1, consumer.failed());
+    }
+
+    /** The sidecar accepted the first copy of the request, wrote its barrier, and was restarted. */
+    @Test
+    void retry_ofAnUnknownId_holdsItsLaneUntilTheNextSession() throws Exception {
+        retryTwice("UNKNOWN");
+        barrierOfTheRetry();
+        untilAnswered();
+        sidecar.deliver("c", 1, 2);
+        sidecar.stream.drop();
+        untilHandled("1", "9", "1", "2");
         assertEquals(1, consumer.failed());
     }
 
@@ -463,7 +475,7 @@ class RedeliveryTest extends ConsumerFixture {
 
     @Test
     void retry_ofTheRedelivery_thatIsRefused_holdsNothingBack() throws Exception {
-        Iterator<Batch> batches = retryBeforeItIsSent(ScriptedSidecar.refused("c-1", "UNKNOWN"));
+        Iterator<Batch> batches = retryBeforeItIsSent(ScriptedSidecar.refused("c-1", "MALFORMED"));
         barrierOfTheRetry();
         redeliver("d", 3, 4);
         assertEquals(List.of("3", "4"), batches.next().records().stream().map(ConsumerFixture::number).toList());

@@ -283,5 +283,9 @@ final class ScriptedSidecar implements AutoCloseable {
                 continue;
         }
 
+        /** Closes the connection. */
+        void drop() throws IOException {
+            socket.close();
+        }
     }
 }

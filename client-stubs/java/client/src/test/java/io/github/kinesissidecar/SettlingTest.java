@@ -408,7 +408,7 @@ class SettlingTest extends ConsumerFixture {
 
     @Test
     void retry_refused_handsTheLaterRecordsOut() throws Exception {
-        sidecar.settleAnswer = request -> request.has("retry") ? ScriptedSidecar.refused("b-1", "UNKNOWN")
+        sidecar.settleAnswer = request -> request.has("retry") ? ScriptedSidecar.refused("b-1", "MALFORMED")
                 : ScriptedSidecar.OK;
         sidecar.deliver("b", 1, 2);
         build(sidecar.consumer());
