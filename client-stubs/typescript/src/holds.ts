@@ -44,9 +44,15 @@ export class Holds {
         for (const hold of this.holds) if (hold.retried === retried) hold.request = request;
     }
 
-    /** The sidecar answered a request. `refused` has the ack ids that it did not accept. */
-    onAnswer(request: number, refused: ReadonlySet<string>): void {
-        for (const hold of this.holds) if (hold.request === request) hold.accepted = !refused.has(hold.retried.ackId);
+    /** The sidecar answered a request. `refused` has the reasons of the items that it did not accept, by ack id. */
+    onAnswer(request: number, refused: ReadonlyMap<string, string>): void {
+        for (const hold of this.holds) {
+            if (hold.request !== request) continue;
+            const reason = refused.get(hold.retried.ackId);
+            // The id is of a sidecar that was restarted. It may have accepted an earlier copy of the request, so the hold
+            // stays until the next session.
+            if (reason !== "UNKNOWN") hold.accepted = reason === undefined;
+        }
         this.finish();
     }
 

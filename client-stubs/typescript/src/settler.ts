@@ -495,11 +495,11 @@ export class SessionSettler implements Settler {
 
     private onAnswer(request: SettleRequest, answer: SettleAnswer): void {
         if (request.generation !== this.generation) return;
-        const refused = new Set<string>();
+        const refused = new Map<string, string>();
         for (const failure of answer.failed ?? []) {
             if (!isRefusal(failure, request)) continue;
             const { ack_id: ackId, reason, message } = failure;
-            refused.add(ackId);
+            refused.set(ackId, reason);
             this.failed++;
             this.options.emit({ type: "settle_failed", ackId, reason, message });
         }

@@ -204,14 +204,29 @@ for (const reason of ["EXPIRED", "FENCED"])
         });
     }
 
-test("repeated_retry_of_an_unknown_record_counts_as_refused", async () => {
+test("repeated_retry_of_a_malformed_id_counts_as_refused", async () => {
     const { consumer, seen } = await retryWithoutAnswer();
-    await refuseRepetition("UNKNOWN");
+    await refuseRepetition("MALFORMED");
     // Without a barrier the session is one of another process.
     assert.deepEqual(seen, ["1/1", "9/1"]);
     await deliver(barrierFrame(sidecar.settled[0]!.barrier!));
     await until("all records are handed out", () => seen.length === 4);
     assert.deepEqual(seen, ["1/1", "9/1", "2/1", "3/1"]);
+    assert.equal(consumer.failed, 1);
+});
+
+// The sidecar accepted the first copy of the request, wrote its barrier, and was restarted.
+test("repeated_retry_of_an_unknown_id_holds_its_scope_until_the_next_session", async () => {
+    const { consumer, seen } = await retryWithoutAnswer();
+    await deliver(barrierFrame(sidecar.settled[0]!.barrier!));
+    await refuseRepetition("UNKNOWN");
+    sidecar.onStream = (response) => {
+        sidecar.begin(response);
+        sidecar.write(...again(1, 2, 3));
+    };
+    sidecar.streams[0]!.destroy();
+    await until("all records are handed out", () => seen.length === 5);
+    assert.deepEqual(seen, ["1/1", "9/1", "1/2", "2/2", "3/2"]);
     assert.equal(consumer.failed, 1);
 });
 
@@ -287,7 +302,7 @@ test("redelivery_of_another_retried_record_does_not_end_the_hold", async () => {
     void next().then((value) => (batch = value));
     await deliver(...again(2), recordFrame({ n: 3, batchId: "batch-2" }));
     assert.equal(batch, undefined);
-    refuse("UNKNOWN");
+    refuse("MALFORMED");
     await deliver(barrierFrame(sidecar.settled.at(-1)!.barrier!));
     await until("the hold ends", () => batch !== undefined);
     assert.deepEqual(namesOf(batch!), ["2/2", "3/1"]);

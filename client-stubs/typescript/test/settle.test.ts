@@ -287,7 +287,7 @@ test("accepted_retry_waits_for_its_barrier", async () => {
 
 test("refused_retry_hands_the_later_records_out", async () => {
     sidecar.onSettle = (request, response) => {
-        const failed = request.barrier ? [{ ack_id: "ack-1-1", reason: "UNKNOWN", message: "" }] : [];
+        const failed = request.barrier ? [{ ack_id: "ack-1-1", reason: "MALFORMED", message: "" }] : [];
         if (request.barrier) sidecar.write(barrierFrame(request.barrier));
         answerJson(response, 200, { ...accepted, failed });
     };
