@@ -5,7 +5,6 @@ package sidecar
 import (
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -77,11 +76,15 @@ type hold struct {
 // Returns whether the retry takes back a record of its scope that was not handed out. A retry that was accepted twice
 // takes back the redelivery of its own record, too.
 func (h *hold) takesBack(r *Record) bool {
-	mark := h.mark
+	return r.arrival <= h.last() && comparePositions(r, h.record) >= 0
+}
+
+// Returns the number of the last delivery that the retry may take back.
+func (h *hold) last() uint64 {
 	if h.gone {
-		mark = h.first
+		return h.first
 	}
-	return r.arrival <= mark && comparePositions(r, h.record) >= 0
+	return h.mark
 }
 
 // Notes a sign that the record failed: its redelivery, a barrier, or the loss of its lease. A retry of a delivery that is
@@ -117,7 +120,7 @@ func (c *Consumer) arrive(r *Record, batchID string, now time.Time) {
 	}
 	c.arrivals++
 	r.consumer, r.batch, r.lane, r.arrival = c, c.current, c.queue.lane(r), c.arrivals
-	r.lane.dropTakenBack(r)
+	r.lane.enter(r)
 	c.current.open++
 	if len(c.adoptable) > 0 {
 		if old := c.adoptable[r.position()]; old != nil {
@@ -129,13 +132,12 @@ func (c *Consumer) arrive(r *Record, batchID string, now time.Time) {
 	c.queue.push(r)
 }
 
-// Notes where a batch begins, in a copy: the record would keep its buffer in memory. A dead letter has no order.
+// Notes where a batch begins. A dead letter has no order.
 func (c *Consumer) noteHead(r *Record) {
 	if r.Redriven {
 		return
 	}
-	number := strings.Clone(r.SequenceNumber)
-	c.heads[r.ShardID] = &Record{SequenceNumber: number, SubSequenceNumber: r.SubSequenceNumber}
+	c.heads[r.ShardID] = r.place()
 }
 
 // Expects redeliveries of records that the app has in this session.
@@ -156,25 +158,30 @@ func (c *Consumer) leave(records ...*Record) {
 	c.left = append(c.left, records...)
 }
 
-// A loop begins. Records without an outcome of loops that were left are queued again, unless they will be redelivered.
+// A loop begins. It hands out the records of loops that were left.
 func (c *Consumer) putBackLeft() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, r := range slices.Backward(c.left) {
+	c.putBack(c.left)
+	c.left = nil
+}
+
+// Queues records without an outcome again that the app has left, or has not seen. Drops those that are redelivered.
+func (c *Consumer) putBack(records []*Record) {
+	for _, r := range slices.Backward(records) {
 		if r.state != stateRunning {
 			continue
 		}
 		if c.adoptable[r.position()] == r {
 			delete(c.adoptable, r.position())
 		}
-		if r.batch.generation != c.generation || r.batch.lost {
+		if r.batch.generation != c.generation || r.batch.lost || r.lane.hasTakenBack(r) {
 			giveUp(r)
 			continue
 		}
 		r.state, r.left = stateQueued, true
 		c.queue.putBack(r)
 	}
-	c.left = nil
 }
 
 // Lets the record that the app has stand for its redelivery. It remains in the list of a batch of this session, so that
@@ -391,7 +398,7 @@ func (c *Consumer) resolve() {
 			continue
 		}
 		if h.accepted {
-			h.record.lane.queued.remove(func(r *Record) bool { return h.takesBack(r) && giveUp(r) })
+			h.record.lane.takeBack(h)
 		}
 		c.queue.release(h.record.lane)
 		c.work.Broadcast()

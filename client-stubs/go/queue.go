@@ -43,16 +43,6 @@ func (f *fifo[T]) unpush() T {
 	return item
 }
 
-// Puts an item before all others.
-func (f *fifo[T]) unpop(item T) {
-	if f.first == 0 {
-		f.items = slices.Insert(f.items, 0, item)
-		return
-	}
-	f.first--
-	f.items[f.first] = item
-}
-
 // Removes the items for which isGone returns true.
 func (f *fifo[T]) remove(isGone func(T) bool) {
 	f.items = slices.DeleteFunc(f.items[f.first:], isGone)
@@ -71,14 +61,37 @@ type lane struct {
 	busy   bool // The handler of a record runs.
 	holds  int  // Retries without a verdict.
 	listed bool // In queue.ready.
+
+	arrival uint64  // Number of the last delivery.
+	end     *Record // The sidecar took all records after this one back; nil: none.
 }
 
-// Drops the records from the position of r on. The sidecar delivers a scope in order: it took them back, and redelivers
-// them after r.
-func (l *lane) dropTakenBack(r *Record) {
-	for l != nil && l.queued.len() > 0 && comparePositions(l.queued.last(), r) >= 0 {
+// Notes a delivery. Drops the records that wait from its position on: the sidecar delivers a scope in order, so it took
+// them back, and redelivers them after r. The first delivery of a record has no delivered ones behind it.
+func (l *lane) enter(r *Record) {
+	if l == nil {
+		return
+	}
+	for l.queued.len() > 0 && comparePositions(l.queued.last(), r) >= 0 {
 		giveUp(l.queued.unpush())
 	}
+	l.arrival, l.end = r.arrival, nil
+	if r.Attempt > 1 {
+		l.end = r.place()
+	}
+}
+
+// Drops the records that wait and that a retry took back.
+func (l *lane) takeBack(h *hold) {
+	l.queued.remove(func(r *Record) bool { return h.takesBack(r) && giveUp(r) })
+	if l.arrival <= h.last() && !l.hasTakenBack(h.record) {
+		l.end = h.record.place()
+	}
+}
+
+// Returns true if a record that the app has was taken back, and not redelivered yet.
+func (l *lane) hasTakenBack(r *Record) bool {
+	return l != nil && l.end != nil && comparePositions(r, l.end) > 0
 }
 
 func (l *lane) isBlocked() bool { return l.busy || l.holds > 0 }
@@ -137,16 +150,6 @@ func (q *queue) putBack(r *Record) {
 	if r.lane != nil {
 		q.list(r.lane)
 	}
-}
-
-// Puts a record that was popped back to its place.
-func (q *queue) unpop(r *Record) {
-	if r.lane == nil {
-		q.free.unpop(r)
-		return
-	}
-	r.lane.queued.unpop(r)
-	q.list(r.lane)
 }
 
 // Returns the next record that may be handed out, or nil.

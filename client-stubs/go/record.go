@@ -113,6 +113,11 @@ type position struct {
 	redriven                bool
 }
 
+// Returns a copy that has the place in the shard alone: the record would keep its buffer in memory.
+func (r *Record) place() *Record {
+	return &Record{SequenceNumber: strings.Clone(r.SequenceNumber), SubSequenceNumber: r.SubSequenceNumber}
+}
+
 // Compares two records of one shard.
 func comparePositions(a, b *Record) int {
 	return cmp.Or(CompareSequence(a.SequenceNumber, b.SequenceNumber), cmp.Compare(a.SubSequenceNumber, b.SubSequenceNumber))

@@ -589,6 +589,94 @@ func TestRecords_that_a_retry_takes_back_from_a_loop_that_was_left_are_handed_ou
 	}
 }
 
+// Begins a loop, and waits until it waits for a record or has one. Returns what it hands out.
+func (c *Consumer) beginLoop(t *testing.T) *journal {
+	handed := &journal{}
+	ctx, stop := context.WithCancel(t.Context())
+	t.Cleanup(stop)
+	go func() {
+		for record := range c.Records(ctx) {
+			handed.handler(ctx, record)
+		}
+	}()
+	eventually(t, "the loop waits", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.idle == 1
+	})
+	return handed
+}
+
+func TestRecord_that_a_retry_takes_back_from_a_loop_that_was_left_waits_for_its_redelivery(t *testing.T) {
+	for _, answer := range []string{settledAnswer, `{"failed":[{"ack_id":"b1-1","reason":"EXPIRED"}]}`} {
+		s := newScript(t)
+		s.answer(func(scriptedBody) (int, string) { return 200, answer })
+		consumer, _ := s.consumer(t)
+		batch, stream := leaveBatch(t, s, consumer, 2, 1, 2)
+		batch.Records[0].Retry(0, "")
+		eventually(t, "the record is retried", func() bool { return s.has("b1-1", "retry") })
+		stream.barrier("1")
+		eventually(t, "the retry took record 2 back", func() bool {
+			consumer.mu.Lock()
+			defer consumer.mu.Unlock()
+			return len(consumer.holds) == 0
+		})
+
+		handed := consumer.beginLoop(t)
+		for n := 1; n <= 3; n++ {
+			stream.record("b2", n, 2)
+		}
+
+		eventually(t, "the last record is handed out", func() bool { return handed.has("3/2") })
+		if got := handed.String(); got != "1/2 2/2 3/2" {
+			t.Errorf("handed out %s", got)
+		}
+	}
+}
+
+func TestRecord_that_a_refused_retry_leaves_to_a_loop_that_was_left_is_handed_out_again(t *testing.T) {
+	s := newScript(t)
+	s.answer(func(scriptedBody) (int, string) {
+		return 200, `{"failed":[{"ack_id":"b1-1","reason":"MALFORMED"}]}`
+	})
+	consumer, _ := s.consumer(t)
+	batch, stream := leaveBatch(t, s, consumer, 2, 1, 2)
+	batch.Records[0].Retry(0, "")
+	eventually(t, "the refusal is counted", func() bool { return consumer.Failed() == 1 })
+	stream.barrier("1")
+
+	expectLoop(t, consumer, "2/1")
+}
+
+// The ack deadline of both records has passed.
+func TestRecord_of_a_loop_that_was_left_waits_for_its_redelivery_behind_that_of_another(t *testing.T) {
+	s := newScript(t)
+	consumer, _ := s.consumer(t)
+	_, stream := leaveBatch(t, s, consumer, 2, 1, 2)
+	stream.record("b2", 1, 2)
+	eventually(t, "a redelivery is known", func() bool { return consumer.hasArrivals(3) })
+
+	handed := consumer.beginLoop(t)
+	stream.record("b2", 2, 2)
+
+	eventually(t, "the last record is handed out", func() bool { return handed.has("2/2") || handed.has("2/1") })
+	if got := handed.String(); got != "1/1 2/2" {
+		t.Errorf("handed out %s", got)
+	}
+}
+
+func TestRecord_of_a_batch_that_was_not_handed_out_is_dropped_with_its_lease(t *testing.T) {
+	s := newScript(t)
+	consumer, _ := s.consumer(t)
+	stream, stop := gatherBatch(t, s, consumer)
+	stream.leaseLost()
+	eventually(t, "the loss is known", func() bool { return consumer.keeps(position{"shard", "1", 0, false}) })
+	stop()
+	stream.record("b2", 2, 1)
+
+	expectLoop(t, consumer, "2/1")
+}
+
 func TestRecord_of_a_lost_lease_is_not_handed_out_by_the_next_loop(t *testing.T) {
 	s := newScript(t)
 	consumer, _ := s.consumer(t)
@@ -628,9 +716,8 @@ func TestRecord_whose_lease_is_lost_and_comes_back_is_settled_by_its_handler(t *
 	}
 }
 
-func TestRecord_that_the_app_has_not_seen_is_not_acknowledged_when_its_lease_comes_back(t *testing.T) {
-	s := newScript(t)
-	consumer, _ := s.consumer(t)
+// Gathers a batch that has one record, and waits for more. The function ends the loop.
+func gatherBatch(t *testing.T, s *script, consumer *Consumer) (*scriptedStream, func()) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -646,11 +733,20 @@ func TestRecord_that_the_app_has_not_seen_is_not_acknowledged_when_its_lease_com
 		defer consumer.mu.Unlock()
 		return consumer.arrivals == 1 && consumer.current.records[0].state == stateRunning
 	})
+	return stream, func() {
+		stop()
+		<-ended
+	}
+}
+
+func TestRecord_that_the_app_has_not_seen_is_not_acknowledged_when_its_lease_comes_back(t *testing.T) {
+	s := newScript(t)
+	consumer, _ := s.consumer(t)
+	stream, stop := gatherBatch(t, s, consumer)
 	stream.leaseLost()
 	stream.heartbeat()
 	eventually(t, "the record is kept", func() bool { return consumer.keeps(position{"shard", "1", 0, false}) })
 	stop()
-	<-ended
 
 	stream.record("b2", 1, 1)
 

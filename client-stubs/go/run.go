@@ -208,21 +208,8 @@ func (c *Consumer) nextBatch(ctx context.Context, maxRecords int, maxWait time.D
 		if full {
 			break
 		}
-		c.restore(records)
+		c.putBack(records)
 		return nil
 	}
 	return &Batch{Records: records, consumer: c}
-}
-
-// Takes back records that the app has not seen.
-func (c *Consumer) restore(records []*Record) {
-	for _, r := range slices.Backward(records) {
-		delete(c.adoptable, r.position())
-		if r.batch.generation == c.generation {
-			r.state = stateQueued
-			c.queue.unpop(r)
-			continue
-		}
-		r.state = stateGone
-	}
 }
