@@ -97,6 +97,7 @@ final class ConsumerState {
         if (current == null || !current.id.equals(record.batchId))
             nextBatch(record);
         lanes.assign(record);
+        record.lane.enter(record, barrierSeen);
         if (record.attempt > 1)
             lanes.replace(record).forEach(this::recall);
         if ((record.attempt > 1 || !unconfirmed.isEmpty()) && adopt(record))
@@ -316,6 +317,9 @@ final class ConsumerState {
             /* The wait may have ended together with a wake-up that another thread needs. */
             lanes.wake();
             return stopping ? null : () -> records;
+        } catch (InterruptedException end) {
+            putBack(records);
+            throw end;
         } finally {
             lock.unlock();
         }
@@ -332,7 +336,8 @@ final class ConsumerState {
     }
 
     private void putBack(Delivery record) {
-        if (unconfirmed.remove(record.position(), record) || record.batch.generation != generation) {
+        if (unconfirmed.remove(record.position(), record) || record.batch.generation != generation
+                || record.lane.hasTakenBack(record)) {
             recall(record);
             return;
         }

@@ -52,6 +52,14 @@ final class Delivery implements SidecarRecord {
         return new Position(shardId, sequenceNumber, subSequenceNumber, redriven);
     }
 
+    /** Returns a copy that has the place in the shard alone: a record would keep its data in memory. */
+    Delivery place() {
+        Delivery place = new Delivery(state);
+        place.sequenceNumber = sequenceNumber;
+        place.subSequenceNumber = subSequenceNumber;
+        return place;
+    }
+
     /** Returns true if the record is later in the shard. Sequence numbers are decimal numbers without leading zeros. */
     boolean isAfter(Delivery other) {
         int order = Integer.compare(sequenceNumber.length(), other.sequenceNumber.length());

@@ -29,8 +29,12 @@ final class Hold {
 
     /** Returns true if the sidecar took the record back together with the failed one. */
     boolean takesBack(Delivery record) {
-        return accepted && record.barrierSeen < barrier && record.leaseEpoch == failed.leaseEpoch
-                && record.isAfter(failed);
+        return mayTakeBack(record.leaseEpoch, record.barrierSeen) && record.isAfter(failed);
+    }
+
+    /** Returns true if the sidecar took later records of this lease epoch back that follow this barrier. */
+    boolean mayTakeBack(long epoch, long barrierSeen) {
+        return accepted && barrierSeen < barrier && epoch == failed.leaseEpoch;
     }
 
     /** Returns true if a record of the lane is the failed one. */

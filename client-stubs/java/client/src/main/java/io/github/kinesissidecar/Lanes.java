@@ -140,6 +140,7 @@ final class Lanes {
             if (!lane.holds.stream().allMatch(hold -> hold.isResolved(barrierSeen)))
                 continue;
             remove(lane, record -> lane.holds.stream().anyMatch(hold -> hold.takesBack(record)), takenBack);
+            lane.holds.forEach(lane::takeBack);
             lane.holds.clear();
             lanes.remove();
             list(lane);

@@ -125,6 +125,75 @@ class RedeliveryTest extends ConsumerFixture {
         assertLoop("1", "2", "3");
     }
 
+    /** Begins a loop, and waits until it waits for a record. Each one is noted by its number and its attempt. */
+    private List<String> beginLoop() throws InterruptedException {
+        List<String> names = new CopyOnWriteArrayList<>();
+        runner = new Thread(() -> {
+            for (SidecarRecord record : consumer)
+                names.add(number(record) + "/" + record.attempt());
+        });
+        runner.start();
+        Eventually.until("the loop waits", () -> runner.getState() == Thread.State.WAITING);
+        return names;
+    }
+
+    /** Leaves a loop that has records 1 and 2, and retries record 1. The retry has its answer and its barrier. */
+    private void leaveRetried(String answerToTheRetry) throws Exception {
+        sidecar.settleAnswer = request -> request.has("retry") ? answerToTheRetry : ScriptedSidecar.OK;
+        sidecar.deliver("b", 1, 2);
+        build(sidecar.consumer());
+        Batch batch = leaveBatch(2);
+        batch.records().get(0).retry();
+        untilRetried(1);
+        barrierOfTheRetry();
+        untilReceived();
+        /* Settle requests leave one at a time. */
+        batch.records().get(1).extend(Duration.ofSeconds(60));
+        untilSettled("extend", "ack_id", "b-2");
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"", "EXPIRED"})
+    void recordThatARetryTakesBackFromALoopThatWasLeft_waitsForItsRedelivery(String reason) throws Exception {
+        leaveRetried(reason.isEmpty() ? ScriptedSidecar.OK : ScriptedSidecar.refused("b-1", reason));
+        List<String> names = beginLoop();
+        redeliver("c", 1, 2, 3);
+        Eventually.until("record 3", () -> names.contains("3/2"));
+        assertEquals(List.of("1/2", "2/2", "3/2"), names);
+    }
+
+    @Test
+    void recordThatARefusedRetryLeavesToALoopThatWasLeft_isHandedOutAgain() throws Exception {
+        leaveRetried(ScriptedSidecar.refused("b-1", "MALFORMED"));
+        assertLoop("2");
+    }
+
+    /** The ack deadline of both records has passed. */
+    @Test
+    void recordOfALoopThatWasLeft_waitsForItsRedeliveryBehindThatOfAnother() throws Exception {
+        sidecar.deliver("b", 1, 2);
+        build(sidecar.consumer());
+        leaveBatch(2);
+        redeliver("c", 1);
+        untilReceived();
+        List<String> names = beginLoop();
+        redeliver("c", 2);
+        Eventually.until("record 2", () -> names.size() == 2);
+        assertEquals(List.of("1/1", "2/2"), names);
+    }
+
+    @Test
+    void recordOfABatchThatWasInterrupted_isHandedOutByTheNextLoop() throws Exception {
+        sidecar.deliver("b", 1);
+        Iterator<Batch> batches = batches(2);
+        Thread loop = new Thread(batches::hasNext);
+        loop.start();
+        Eventually.until("the first record", () -> loop.getState() == Thread.State.TIMED_WAITING);
+        loop.interrupt();
+        loop.join();
+        assertLoop("1");
+    }
+
     @Test
     void recordOfALostLease_isNotHandedOutByTheNextLoop() throws Exception {
         sidecar.deliver("b", 1);
