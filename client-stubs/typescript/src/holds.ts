@@ -96,9 +96,13 @@ export class Holds {
 
     /** Drops what the retry takes back: nothing that arrived after its barrier, or with a later lease of the shard. */
     private takeBack({ retried, scope, request }: Hold): void {
-        const { epoch } = retried.redelivery ?? retried;
+        const { epoch } = lastDelivery(retried);
+        const mayTake = (delivery: { barrier: number; epoch: number }) =>
+            delivery.barrier < request && delivery.epoch === epoch;
         for (const record of this.inbox.recordsOf(scope))
-            if (record.barrier < request && record.epoch === epoch && !record.dropped && isLater(record, retried))
-                this.drop(record);
+            if (mayTake(lastDelivery(record)) && !record.dropped && isLater(record, retried)) this.drop(record);
+        if (mayTake(scope)) scope.takeBack(retried);
     }
 }
+
+const lastDelivery = (record: KinesisRecord) => record.redelivery ?? record;

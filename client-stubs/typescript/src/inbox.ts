@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records that were received and that the app does not have yet.
-import { isLater, type KinesisRecord } from "./record.js";
+import { isLater, type KinesisRecord, type Place } from "./record.js";
 
 /** The event loop gets a turn at least this often, also while the app never waits for anything. */
 const TURN_MS = 20;
@@ -54,6 +54,33 @@ export class Scope {
     /** True if a record is ready or is handled, and the next one must wait for it. */
     busy = false;
     readonly waiting = new RecordQueue();
+    /** The last record that was delivered: its lease epoch, and the last barrier before it. */
+    epoch = 0;
+    barrier = 0;
+    /** The sidecar took all records after this one back; undefined: none. */
+    private end: Place | undefined;
+
+    /** Notes a delivery. The first delivery of a record has no delivered ones behind it. */
+    enter(record: KinesisRecord): void {
+        this.epoch = record.epoch;
+        this.barrier = record.barrier;
+        this.end = record.attempt > 1 ? placeOf(record) : undefined;
+    }
+
+    /** Notes that a retry took back all records after the retried one. */
+    takeBack(retried: KinesisRecord): void {
+        if (!this.hasTakenBack(retried)) this.end = placeOf(retried);
+    }
+
+    /** True if a record that the app has was taken back, and not redelivered yet. */
+    hasTakenBack(record: KinesisRecord): boolean {
+        return this.end !== undefined && isLater(record, this.end);
+    }
+}
+
+/** A copy: the record would keep its buffer in memory. */
+function placeOf({ sequenceNumber, subSequenceNumber }: KinesisRecord): Place {
+    return { sequenceNumber, subSequenceNumber };
 }
 
 /** Hands received records out, in order. */
@@ -78,7 +105,9 @@ export class Inbox {
     start(exclusive: boolean): void {
         const before: KinesisRecord[] = [];
         const scopes = [...this.scopes.values()].flatMap((lanes) => Object.values(lanes));
-        for (const queue of [this.ready, ...scopes.map(({ waiting }) => waiting)])
+        const waiting = scopes.map((scope) => scope.waiting);
+        // A scope's ready record is before those that wait if it is handled alone, else after those that a retry holds.
+        for (const queue of this.exclusive ? [this.ready, ...waiting] : [...waiting, this.ready])
             for (let record = queue.shift(); record; record = queue.shift()) before.push(record);
         for (const scope of scopes) scope.busy = false;
         this.size = 0;

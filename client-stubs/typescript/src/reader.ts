@@ -124,7 +124,9 @@ export abstract class Reader implements AsyncIterable<KinesisRecord> {
         }
         clearTimeout(timer);
         const isLast = inbox.drained && records.length > 0;
-        return inbox.stopped && !isLast ? undefined : new Batch(records);
+        if (!inbox.stopped || isLast) return new Batch(records);
+        this.withLoop = () => records;
+        return undefined;
     }
 
     /** Stops when one of the signals arrives. Returns a function that ends that. */

@@ -242,8 +242,11 @@ export function identityOf(record: KinesisRecord): string {
     return `${shardId}/${sequenceNumber}/${subSequenceNumber}${redriven ? "/redriven" : ""}`;
 }
 
+/** @internal The place of a record in its shard. */
+export type Place = Pick<KinesisRecord, "sequenceNumber" | "subSequenceNumber">;
+
 /** @internal True if `record` is after `other` in the order of their shard. */
-export function isLater(record: KinesisRecord, other: KinesisRecord): boolean {
+export function isLater(record: Place, other: Place): boolean {
     const { sequenceNumber: a } = record;
     const { sequenceNumber: b } = other;
     if (a === b) return record.subSequenceNumber > other.subSequenceNumber;

@@ -172,6 +172,7 @@ export class SessionSettler implements Settler {
         record.group = group!;
         record.barrier = this.holds.barrier;
         group!.open++;
+        record.scope?.enter(record);
         if (record.scope && record.attempt > 1 && !this.replaced.has(record.scope)) this.replace(record, record.scope);
         const earlier = this.earlierOf(record);
         group!.records.push(earlier ?? record);
@@ -214,7 +215,11 @@ export class SessionSettler implements Settler {
         if (this.unconfirmed.get(identity) === record) this.unconfirmed.delete(identity);
         record.taken = false;
         this.replaced.clear();
-        const isHere = group.generation === this.generation && this.connected && !group.lost;
+        const isHere =
+            group.generation === this.generation &&
+            this.connected &&
+            !group.lost &&
+            !record.scope?.hasTakenBack(record);
         if (!isHere) this.drop(record);
         return isHere;
     }

@@ -100,6 +100,94 @@ test("records_that_a_retry_takes_back_from_a_loop_that_was_left_are_handed_out_b
     assert.deepEqual(await loop(consumer, 3), ["1/2", "2/1", "3/2"]);
 });
 
+/** Begins a loop that keeps the names of its records, and waits until it waits for one. */
+async function beginLoop(consumer: Consumer): Promise<string[]> {
+    const names: string[] = [];
+    void (async () => {
+        for await (const record of consumer) names.push(nameOf(record));
+    })();
+    await deliver();
+    return names;
+}
+
+for (const reason of ["", "EXPIRED"])
+    test(`record_that_a_retry_takes_back_from_a_left_loop_waits_for_its_redelivery_${reason}`, async () => {
+        if (reason) refuse(reason);
+        const consumer = consumerOf();
+        const batch = await leaveBatch(consumer, 2, ...frames([1, 2]));
+        batch.records[0]!.retry();
+        await until("the record is retried", isSettled("ack-1-1 retry"));
+        batch.records[1]!.extend(FOREVER_MS);
+        const outcomes = () => sidecar.settled.flatMap(({ settlements }) => settlements.map(({ outcome }) => outcome));
+        await until("the retry is answered: requests leave one at a time", () => outcomes().includes("extend"));
+        await deliver(barrierFrame(sidecar.settled[0]!.barrier!));
+        const names = await beginLoop(consumer);
+        await deliver(...again(1, 2, 3));
+        await until("the last record is handed out", () => names.includes("3/2"));
+        assert.deepEqual(names, ["1/2", "2/2", "3/2"]);
+    });
+
+test("record_that_a_refused_retry_leaves_to_a_left_loop_is_handed_out_again", async () => {
+    refuse("MALFORMED");
+    const consumer = consumerOf();
+    const batch = await leaveBatch(consumer, 2, ...frames([1, 2]));
+    batch.records[0]!.retry();
+    await until("the refusal is counted", () => consumer.failed === 1);
+    await deliver(barrierFrame(sidecar.settled[0]!.barrier!));
+    assert.deepEqual(await loop(consumer, 1), ["2/1"]);
+});
+
+// The ack deadline of both records has passed.
+test("record_of_a_left_loop_waits_for_its_redelivery_behind_that_of_another", async () => {
+    const consumer = consumerOf();
+    await leaveBatch(consumer, 2, ...frames([1, 2]));
+    await deliver(...again(1));
+    const names = await beginLoop(consumer);
+    await deliver(...again(2));
+    await until("the last record is handed out", () => names.length === 2);
+    assert.deepEqual(names, ["1/1", "2/2"]);
+});
+
+// The retry took record 1 back for good: the sidecar has made a dead letter of it.
+test("redelivery_that_a_left_loop_has_is_not_taken_back_by_the_retry_before_it", async () => {
+    let answer = () => {};
+    sidecar.onSettle = (_request, response) => (answer = () => answerJson(response, 200, accepted));
+    const consumer = consumerOf();
+    const batch = await leaveBatch(consumer, 2, ...frames([1, 2]));
+    batch.records[0]!.retry();
+    await until("the record is retried", isSettled("ack-1-1 retry"));
+    await deliver(barrierFrame(sidecar.settled[0]!.barrier!), ...again(2));
+    const names = await beginLoop(consumer);
+    answer();
+    await until("the redelivery is handed out", () => names.length === 1);
+    assert.deepEqual(names, ["2/1"]);
+});
+
+test("records_that_a_retry_holds_stay_in_order_in_the_next_loop", async () => {
+    const { consumer, seen } = await retryWithoutAnswer();
+    consumer.stop();
+    await deliver(recordFrame({ n: 4 }));
+    const names = await beginLoop(consumer);
+    refuse("MALFORMED");
+    await deliver(barrierFrame(sidecar.settled[0]!.barrier!));
+    await until("all records are handed out", () => names.length === 3);
+    assert.deepEqual(seen, ["1/1"]);
+    assert.deepEqual(names, ["2/1", "3/1", "4/1"]);
+});
+
+test("record_of_a_batch_that_was_not_handed_out_is_handed_out_by_the_next_loop", async () => {
+    const consumer = consumerOf();
+    const batches = consumer.batches({ maxRecords: 2, maxWaitMs: FOREVER_MS });
+    const first = batches.next();
+    await until("the stream is open", () => sidecar.streams.length === 1);
+    await deliver(recordFrame({ n: 1 }));
+    consumer.stop();
+    assert.equal((await first).done, true);
+    const names = await beginLoop(consumer);
+    await until("the record is handed out", () => names.length > 0);
+    assert.deepEqual(names, ["1/1"]);
+});
+
 test("record_of_a_lost_lease_is_not_handed_out_by_the_next_loop", async () => {
     const consumer = consumerOf();
     await leaveBatch(consumer, 1, ...frames([1]));
