@@ -287,20 +287,23 @@ func TestRetry_that_is_repeated_and_refused_was_accepted(t *testing.T) {
 	}
 }
 
-func TestRetry_that_is_repeated_and_malformed_was_refused(t *testing.T) {
-	run := startRepeatedRetry(t, "MALFORMED")
+// SETTLED: another delivery of the record was settled.
+func TestRetry_that_is_refused_for_another_reason_takes_nothing_back(t *testing.T) {
+	for _, reason := range []string{"MALFORMED", "SETTLED"} {
+		run := startRepeatedRetry(t, reason)
 
-	close(run.release)
-	eventually(t, "the refusal is counted", func() bool { return run.consumer.Failed() == 1 })
-	if run.handled.has("2/1") {
-		t.Error("handled 2/1 before the barrier: the session may be one of another process")
-	}
-	run.stream.barrier("2")
+		close(run.release)
+		eventually(t, "the refusal is counted", func() bool { return run.consumer.Failed() == 1 })
+		if run.handled.has("2/1") {
+			t.Error("handled 2/1 before the barrier: the session may be one of another process")
+		}
+		run.stream.barrier("2")
 
-	eventually(t, "the later record is handled", func() bool { return run.handled.has("2/1") })
-	run.end(t)
-	if run.consumer.Failed() != 1 || len(run.events.find("settle_failed")) != 1 {
-		t.Errorf("failed %d", run.consumer.Failed())
+		eventually(t, "the later record is handled", func() bool { return run.handled.has("2/1") })
+		run.end(t)
+		if failed := run.events.find("settle_failed"); len(failed) != 1 || failed[0].Reason != reason {
+			t.Errorf("got %v", failed)
+		}
 	}
 }
 
