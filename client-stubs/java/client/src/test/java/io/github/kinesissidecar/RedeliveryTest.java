@@ -306,9 +306,11 @@ class RedeliveryTest extends ConsumerFixture {
         assertNoneFailed();
     }
 
-    @Test
-    void retry_ofAMalformedId_wasRefused() throws Exception {
-        retryTwice("MALFORMED");
+    /** SETTLED: another delivery of the record was settled. */
+    @ParameterizedTest
+    @ValueSource(strings = {"MALFORMED", "SETTLED"})
+    void retry_refusedForAnotherReason_takesNothingBack(String reason) throws Exception {
+        retryTwice(reason);
         untilAnswered();
         /* Without a barrier the session is one of another process. */
         assertEquals(List.of("1", "9"), handled);
