@@ -292,16 +292,18 @@ for (const reason of ["EXPIRED", "FENCED"])
         });
     }
 
-test("repeated_retry_of_a_malformed_id_counts_as_refused", async () => {
-    const { consumer, seen } = await retryWithoutAnswer();
-    await refuseRepetition("MALFORMED");
-    // Without a barrier the session is one of another process.
-    assert.deepEqual(seen, ["1/1", "9/1"]);
-    await deliver(barrierFrame(sidecar.settled[0]!.barrier!));
-    await until("all records are handed out", () => seen.length === 4);
-    assert.deepEqual(seen, ["1/1", "9/1", "2/1", "3/1"]);
-    assert.equal(consumer.failed, 1);
-});
+// SETTLED: another delivery of the record was settled.
+for (const reason of ["MALFORMED", "SETTLED"])
+    test(`repeated_retry_that_is_${reason}_counts_as_refused`, async () => {
+        const { consumer, seen } = await retryWithoutAnswer();
+        await refuseRepetition(reason);
+        // Without a barrier the session is one of another process.
+        assert.deepEqual(seen, ["1/1", "9/1"]);
+        await deliver(barrierFrame(sidecar.settled[0]!.barrier!));
+        await until("all records are handed out", () => seen.length === 4);
+        assert.deepEqual(seen, ["1/1", "9/1", "2/1", "3/1"]);
+        assert.equal(consumer.failed, 1);
+    });
 
 // The sidecar accepted the first copy of the request, wrote its barrier, and was restarted.
 test("repeated_retry_of_an_unknown_id_holds_its_scope_until_the_next_session", async () => {
