@@ -279,7 +279,7 @@ final class ConsumerState {
         lock.lock();
         try {
             if (previous != null)
-                settle(previous, Outcome.ACK, 0, "");
+                decide(previous, Outcome.ACK, 0, "");
             if (previous != null && exclusive)
                 lanes.release(previous.lane);
             while (!stopping) {
@@ -348,20 +348,24 @@ final class ConsumerState {
     void settle(Delivery record, Outcome outcome, long delayMs, String reason) {
         lock.lock();
         try {
-            if (record.outcome != null)
-                return;
-            if (!record.begun)
-                lanes.remove(record);
-            record.outcome = outcome;
-            record.delayMs = delayMs;
-            record.reason = reason;
-            if (!isStale(record))
-                accept(record);
-            else if (closing || unconfirmed.get(record.position()) != record)
-                stale++;
+            decide(record, outcome, delayMs, reason);
         } finally {
             lock.unlock();
         }
+    }
+
+    private void decide(Delivery record, Outcome outcome, long delayMs, String reason) {
+        if (record.outcome != null)
+            return;
+        if (!record.begun)
+            lanes.remove(record);
+        record.outcome = outcome;
+        record.delayMs = delayMs;
+        record.reason = reason;
+        if (!isStale(record))
+            accept(record);
+        else if (closing || unconfirmed.get(record.position()) != record)
+            stale++;
     }
 
     private boolean isStale(Delivery record) {
@@ -395,13 +399,13 @@ final class ConsumerState {
         long of;
         lock.lock();
         try {
-            settle(record, Outcome.ACK, 0, "");
+            decide(record, Outcome.ACK, 0, "");
             if (record.outcome != Outcome.ACK || isStale(record))
                 return false;
             /* The checkpoint covers the record after all earlier ones of its shard were settled. */
             outbox.hurry();
             work.signal();
-            ackId = record.ackId;
+            ackId = record.ackId();
             of = record.batch.generation;
         } finally {
             lock.unlock();

@@ -1,28 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.github.kinesissidecar;
 
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.time.Instant;
+import java.util.Arrays;
 
 /** A record that was delivered. The decoder fills the fields of the message. The lock of the state guards the rest. */
 final class Delivery implements SidecarRecord {
-    private static final byte[] NO_DATA = {};
+    private static final byte[] NONE = {};
 
     final ConsumerState state;
 
-    String ackId = "";
+    /* Decoded when they are asked for: for most records nothing asks. */
+    byte[] ackId = NONE;
+    byte[] sequenceNumber = NONE;
+    byte[] partitionKey = NONE;
     String batchId = "";
     String stream = "";
     String shardId = "";
     long epoch;
-    String sequenceNumber = "";
     long subSequenceNumber;
-    String partitionKey = "";
     long arrivedAtMs;
     int attempt;
     boolean aggregated;
     boolean redriven;
-    byte[] data = NO_DATA;
+    byte[] data = NONE;
     /** The number of its lane in the shard, with ordering by key. */
     int laneNumber;
 
@@ -49,7 +52,15 @@ final class Delivery implements SidecarRecord {
     }
 
     Position position() {
-        return new Position(shardId, sequenceNumber, subSequenceNumber, redriven);
+        return new Position(shardId, sequenceNumber(), subSequenceNumber, redriven);
+    }
+
+    String ackId() {
+        return text(ackId);
+    }
+
+    private static String text(byte[] bytes) {
+        return new String(bytes, StandardCharsets.UTF_8);
     }
 
     /** Returns a copy that has the place in the shard alone: a record would keep its data in memory. */
@@ -62,9 +73,9 @@ final class Delivery implements SidecarRecord {
 
     /** Returns true if the record is later in the shard. Sequence numbers are decimal numbers without leading zeros. */
     boolean isAfter(Delivery other) {
-        int order = Integer.compare(sequenceNumber.length(), other.sequenceNumber.length());
+        int order = Integer.compare(sequenceNumber.length, other.sequenceNumber.length);
         if (order == 0)
-            order = sequenceNumber.compareTo(other.sequenceNumber);
+            order = Arrays.compare(sequenceNumber, other.sequenceNumber);
         return order > 0 || (order == 0 && subSequenceNumber > other.subSequenceNumber);
     }
 
@@ -75,7 +86,7 @@ final class Delivery implements SidecarRecord {
 
     @Override
     public String partitionKey() {
-        return partitionKey;
+        return text(partitionKey);
     }
 
     @Override
@@ -90,7 +101,7 @@ final class Delivery implements SidecarRecord {
 
     @Override
     public String sequenceNumber() {
-        return sequenceNumber;
+        return text(sequenceNumber);
     }
 
     @Override
@@ -156,6 +167,6 @@ final class Delivery implements SidecarRecord {
 
     @Override
     public String toString() {
-        return "record " + shardId + " " + sequenceNumber + " attempt " + attempt;
+        return "record " + shardId + " " + sequenceNumber() + " attempt " + attempt;
     }
 }

@@ -44,14 +44,18 @@ final class EventDecoder {
                     "partition_key", "#bytes", "#max_message_bytes", "#max_message_bytes_wanted"),
             11, message("barrier", "barrier"));
 
+    /** A text that is the same in most records: one serves for all. */
+    private static final class Text {
+        byte[] bytes = {};
+        String text = "";
+    }
+
     private final ConsumerState state;
     private byte[] bytes;
     private int at;
 
-    /* These are the same in most records: one text serves for all. */
-    private String stream = "";
-    private String shardId = "";
-    private String batchId = "";
+    /** By field number: batch_id, stream and shard_id. */
+    private final Text[] texts = {null, null, new Text(), new Text(), new Text()};
 
     EventDecoder(ConsumerState state) {
         this.state = state;
@@ -105,18 +109,31 @@ final class EventDecoder {
         }
     }
 
+    /* The JIT compiler inlines each call, and its time counts in a short run: so each call is written once. */
     private void setBytes(Delivery record, int field, int end) {
         switch (field) {
-            case 1 -> record.ackId = text(end);
-            case 2 -> record.batchId = batchId = again(batchId, end);
-            case 3 -> record.stream = stream = again(stream, end);
-            case 4 -> record.shardId = shardId = again(shardId, end);
-            case 6 -> record.sequenceNumber = text(end);
-            case 8 -> record.partitionKey = text(end);
-            case 12 -> record.data = Arrays.copyOfRange(bytes, at, end);
+            case 1, 6, 8, 12 -> setOwn(record, field, Arrays.copyOfRange(bytes, at, end));
+            case 2, 3, 4 -> setShared(record, field, again(texts[field], end));
             default -> { }
         }
         at = end;
+    }
+
+    private static void setOwn(Delivery record, int field, byte[] value) {
+        switch (field) {
+            case 1 -> record.ackId = value;
+            case 6 -> record.sequenceNumber = value;
+            case 8 -> record.partitionKey = value;
+            default -> record.data = value;
+        }
+    }
+
+    private static void setShared(Delivery record, int field, String text) {
+        switch (field) {
+            case 2 -> record.batchId = text;
+            case 3 -> record.stream = text;
+            default -> record.shardId = text;
+        }
     }
 
     private Event event(int number, int end) throws IOException {
@@ -189,19 +206,13 @@ final class EventDecoder {
         return new String(bytes, at, end - at, StandardCharsets.UTF_8);
     }
 
-    /** Returns the text before if the bytes are equal to it. */
-    private String again(String before, int end) {
-        return isHere(before, end) ? before : text(end);
-    }
-
-    private boolean isHere(String text, int end) {
-        if (text.length() != end - at)
-            return false;
-        /* The end differs first, in most cases. */
-        for (int i = text.length() - 1; i >= 0; i--)
-            if (text.charAt(i) != bytes[at + i])
-                return false;
-        return true;
+    /** Returns the text of the record before if the bytes are equal to it. */
+    private String again(Text before, int end) {
+        if (!Arrays.equals(before.bytes, 0, before.bytes.length, bytes, at, end)) {
+            before.bytes = Arrays.copyOfRange(bytes, at, end);
+            before.text = text(end);
+        }
+        return before.text;
     }
 
     private void skip(int tag, int limit) throws IOException {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.github.kinesissidecar;
 
+import java.util.Arrays;
+
 /** A retry whose effect on the later records of its lane is not known yet. The lock of the state guards it. */
 final class Hold {
     final Delivery failed;
@@ -39,7 +41,7 @@ final class Hold {
 
     /** Returns true if a record of the lane is the failed one. */
     boolean isOf(Delivery record) {
-        return record.sequenceNumber.equals(failed.sequenceNumber)
+        return Arrays.equals(record.sequenceNumber, failed.sequenceNumber)
                 && record.subSequenceNumber == failed.subSequenceNumber;
     }
 }

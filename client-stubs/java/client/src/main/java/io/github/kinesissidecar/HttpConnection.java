@@ -258,20 +258,26 @@ final class HttpConnection implements Closeable {
     }
 
     private String readLine() throws IOException {
-        byte[] line = new byte[128];
-        int length = 0;
-        while (true) {
+        byte[] line = {};
+        do {
             if (!in.hasRemaining() && !fill())
                 throw new EOFException("the sidecar closed the connection");
-            byte b = in.get();
-            if (b == '\n')
-                return new String(line, 0, length, StandardCharsets.ISO_8859_1).stripTrailing();
-            if (length == MAX_LINE)
+            int length = line.length;
+            line = Arrays.copyOf(line, length + lengthOfLine());
+            if (line.length > MAX_LINE)
                 throw new IOException("the answer has a line of more than " + MAX_LINE + " bytes");
-            if (length == line.length)
-                line = Arrays.copyOf(line, length * 2);
-            line[length++] = b;
-        }
+            in.get(line, length, line.length - length);
+        } while (line[line.length - 1] != '\n');
+        return new String(line, StandardCharsets.ISO_8859_1).stripTrailing();
+    }
+
+    /** Returns the number of bytes to the end of the line, or of all that were received. */
+    private int lengthOfLine() {
+        int end = in.position();
+        while (end < in.limit())
+            if (in.get(end++) == '\n')
+                break;
+        return end - in.position();
     }
 
     /** Reads what is there, or waits. Returns false at the end of the connection. */

@@ -27,6 +27,10 @@ final class Lanes {
     private final ArrayDeque<Lane> ready = new ArrayDeque<>();
     private final Ordering ordering;
     private final Condition available;
+    /** The lane of the record before, which is mostly that of the next one, too. */
+    private Lane last;
+    private String lastShard = "";
+    private int lastNumber;
 
     Lanes(Ordering ordering, Condition available) {
         this.ordering = ordering;
@@ -35,11 +39,18 @@ final class Lanes {
 
     /** Sets the lane of a record. */
     void assign(Delivery record) {
-        if (ordering == Ordering.NONE || record.redriven)
+        if (ordering == Ordering.NONE || record.redriven) {
             record.lane = unordered;
-        else
-            record.lane = shards.computeIfAbsent(record.shardId, shard -> new HashMap<>())
-                    .computeIfAbsent(ordering == Ordering.KEY ? record.laneNumber : 0, number -> new Lane(true));
+            return;
+        }
+        int number = ordering == Ordering.KEY ? record.laneNumber : 0;
+        if (number != lastNumber || !record.shardId.equals(lastShard)) {
+            lastShard = record.shardId;
+            lastNumber = number;
+            last = shards.computeIfAbsent(lastShard, shard -> new HashMap<>())
+                    .computeIfAbsent(number, any -> new Lane(true));
+        }
+        record.lane = last;
     }
 
     /** Adds a record that has a lane. */

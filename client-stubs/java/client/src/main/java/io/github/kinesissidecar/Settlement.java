@@ -22,7 +22,7 @@ record Settlement(List<Delivery> records, boolean ofBatch, String id, Outcome ou
 
     /** Makes the item of a record that has an outcome. */
     static Settlement of(Delivery record, Hold hold) {
-        return new Settlement(List.of(record), false, record.ackId, record.outcome, record.delayMs,
+        return new Settlement(List.of(record), false, record.ackId(), record.outcome, record.delayMs,
                 shorten(record.reason), hold);
     }
 
@@ -36,7 +36,7 @@ record Settlement(List<Delivery> records, boolean ofBatch, String id, Outcome ou
     }
 
     static Settlement extending(Delivery record, long delayMs) {
-        return new Settlement(List.of(), false, record.ackId, Outcome.EXTEND, delayMs, "", null);
+        return new Settlement(List.of(), false, record.ackId(), Outcome.EXTEND, delayMs, "", null);
     }
 
     void write(StringBuilder json) {

@@ -34,7 +34,7 @@ class EventDecoderTest {
                 .setUnknownFields(unknown()).build();
         Delivery record = (Delivery) decode(StreamEvent.newBuilder().setRecord(sent).build());
 
-        assertEquals(sent.getAckId(), record.ackId);
+        assertEquals(sent.getAckId(), record.ackId());
         assertEquals(sent.getBatchId(), record.batchId);
         assertEquals(sent.getStream(), record.stream());
         assertEquals(sent.getShardId(), record.shardId());
