@@ -631,8 +631,12 @@ impl Engine {
         }
         // An earlier copy of the retry was accepted, or the ack deadline or the lease had ended.
         answer.failed.retain(|failure| !(failure.is_late() && request.retries(&failure.ack_id)));
-        let refused: HashSet<&str> = answer.failed.iter().map(|failure| failure.ack_id.as_str()).collect();
-        self.judge_holds(request.barrier, |record| !refused.contains(record.ack_id()));
+        let refused: HashMap<&str, &Failure> =
+            answer.failed.iter().map(|failure| (failure.ack_id.as_str(), failure)).collect();
+        self.judge_holds(request.barrier, |record| match refused.get(record.ack_id()) {
+            Some(failure) if failure.is_unknown() => None,
+            failure => Some(failure.is_none()),
+        });
         self.failed += answer.failed.len() as u64;
         let failures = answer.failed.into_iter();
         failures.map(|Failure { ack_id, reason, message }| Event::SettleFailed { ack_id, reason, message }).collect()
@@ -665,7 +669,7 @@ impl Engine {
         let mut settled = Vec::new();
         while let Some(request) = self.next_request(now, true) {
             self.barriers_seen = self.barriers_sent;
-            self.judge_holds(request.barrier, |_| true);
+            self.judge_holds(request.barrier, |_| Some(true));
             settled.extend(request.settlements());
         }
         settled.sort_by(|left, right| left.record.position().cmp(&right.record.position()));
@@ -678,10 +682,11 @@ impl Engine {
         records.filter(|record| record.change(State::Gone, State::Settled)).collect()
     }
 
-    fn judge_holds(&mut self, barrier: u64, is_accepted: impl Fn(&Delivery) -> bool) {
+    /// Takes the answers about the retries of a request. None: the hold stays until the next session.
+    fn judge_holds(&mut self, barrier: u64, is_accepted: impl Fn(&Delivery) -> Option<bool>) {
         if barrier > 0 {
             for hold in self.held.values_mut().flatten().filter(|hold| hold.barrier == barrier) {
-                hold.accepted = Some(is_accepted(&hold.record));
+                hold.accepted = is_accepted(&hold.record);
             }
             self.resolve();
         }

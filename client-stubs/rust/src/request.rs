@@ -48,6 +48,11 @@ impl Failure {
     pub(crate) fn is_late(&self) -> bool {
         matches!(self.reason.as_str(), "EXPIRED" | "FENCED")
     }
+
+    /// The id is of a sidecar that was restarted: its session has ended.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.reason == "UNKNOWN"
+    }
 }
 
 /// A settle request, and what its answer decides.
