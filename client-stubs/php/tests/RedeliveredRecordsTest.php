@@ -111,11 +111,23 @@ final class RedeliveredRecordsTest extends TestCase
         $this->assertSame(0, $this->failed());
     }
 
-    public function testRepeatedRetryOfAnUnknownRecordCountsAsRefused(): void
+    /** The sidecar was restarted after it had taken the first copy and had written its barrier. */
+    public function testRepeatedRetryOfAnUnknownIdHoldsItsScopeUntilTheNextSession(): void
     {
         $this->retryWithoutAnAnswer();
+        $this->pair->receive(self::BARRIER);
         $this->refuseRepetition('UNKNOWN');
-        // Without a barrier the session is one of another process.
+        $this->assertSame(0, $this->pair->waiting());
+        $this->assertSame(1, $this->failed());
+        $this->pair->receive(['type' => 'session']);
+        $this->pair->receiveBatch('second', ...array_map(self::record(...), [1, 2, 3]));
+        $this->assertHandedOut('1.1', '2.1', '3.1');
+    }
+
+    public function testRepeatedRetryOfAMalformedIdCountsAsRefused(): void
+    {
+        $this->retryWithoutAnAnswer();
+        $this->refuseRepetition('MALFORMED');
         $this->assertSame(0, $this->pair->waiting());
         $this->pair->receive(self::BARRIER);
         $this->assertHandedOut('2.1', '3.1');
@@ -200,7 +212,7 @@ final class RedeliveredRecordsTest extends TestCase
         $this->retryWithoutAnAnswer();
         $this->pair->flush();
         $this->pair->receiveBatch('second', self::redelivery(2));
-        $this->refuseRepetition('UNKNOWN');
+        $this->refuseRepetition('MALFORMED');
         $this->pair->receive(self::BARRIER);
         $this->assertHandedOut('2.2');
     }
@@ -286,7 +298,7 @@ final class RedeliveredRecordsTest extends TestCase
         $first->retry();
         $this->pair->untilOutcome('ack-1', 'retry');
         $this->pair->receiveBatch('second', self::redelivery(2), self::record(3));
-        $this->refuseRepetition('UNKNOWN');
+        $this->refuseRepetition('MALFORMED');
         $this->assertSame(0, $this->pair->waiting());
         $this->pair->receive(['type' => 'barrier', 'barrier' => '2']);
         $this->assertHandedOut('2.2', '3.1');
@@ -472,7 +484,7 @@ final class RedeliveredRecordsTest extends TestCase
         // The app is asked for records 2 and 3, and gives them back with the retry. Record 4 is queued.
         $redeliveries = array_map(self::redelivery(...), [1, 2, 3]);
         $this->pair->receiveBatch('second', ...[...$redeliveries, self::record(4)]);
-        $this->server->refuse('ack-1.2', 'UNKNOWN');
+        $this->server->refuse('ack-1.2', 'MALFORMED');
         $record->retry();
         $this->pair->untilOutcome('ack-1.2', 'retry');
         $this->pair->receive(self::BARRIER);

@@ -442,7 +442,7 @@ final class TroubleTest extends ScriptedCase
                     return;
                 }
                 $state->stream->line(['type' => 'barrier', 'barrier' => $barrier]);
-                $exchange->answer(200, ['ok' => 0, 'failed' => [['ack_id' => 'ack-1', 'reason' => 'UNKNOWN']]]);
+                $exchange->answer(200, ['ok' => 0, 'failed' => [['ack_id' => 'ack-1', 'reason' => 'MALFORMED']]]);
             }
         );
         $handled = [];

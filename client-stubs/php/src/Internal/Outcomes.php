@@ -16,6 +16,9 @@ use KinesisSidecar\SidecarError;
  */
 final class Outcomes
 {
+    /** Reason of a refusal: the id is of a sidecar that was restarted, and its session has ended. */
+    private const UNKNOWN = 'UNKNOWN';
+
     /** Settlements that were stale, and settlements that were refused one by one. */
     public int $stale = 0;
     public int $failed = 0;
@@ -493,16 +496,16 @@ final class Outcomes
         }
         $failed = [];
         foreach ($result->failed as $failure) {
-            $failed[$failure['ack_id']] = true;
+            $failed[$failure['ack_id']] = $failure['reason'] ?? '';
             $this->failed++;
             ($this->event)(['type' => 'settle_failed'] + $failure);
         }
+        // The next session ends the holds of the retries that are not in it.
         $accepted = [];
         foreach ($result->items as $item) {
             if ($result->stale) {
-                // The next session ends the holds of its retries.
                 $this->stale += $item->count();
-            } elseif ($item->retried !== null) {
+            } elseif ($item->retried !== null && ($failed[$item->id] ?? '') !== self::UNKNOWN) {
                 $accepted[spl_object_id($item->retried)] = !isset($failed[$item->id]);
             }
             $item->release();
