@@ -23,7 +23,7 @@ final class RecallsTest extends TestCase
     /** Retries record 5, and holds records 4, 6 and 9 of its lane. Record 9 arrives after the barrier. */
     private function recalls(): Recalls
     {
-        $recalls = new Recalls(new Scopes('key'));
+        $recalls = new Recalls(new Scopes('key'), static fn (): array => []);
         $recalls->begin($this->retried);
         $recalls->sending([$this->retried], 'b1');
         foreach ([4, 6, 9] as $number) {

@@ -331,6 +331,44 @@ final class RedeliveredRecordsTest extends TestCase
         $this->assertCount(3, $this->server->outcomes());
     }
 
+    /** The app has left a loop after the retry of its first record, and begins another one. */
+    public function testRecordsOfALoopThatARetryTookBackAreHandedOutBehindIt(): void
+    {
+        $this->begin(1, 2, 3);
+        $records = $this->pair->take(3);
+        $records[0]->retry();
+        $this->pair->untilOutcome('ack-1', 'retry');
+        $this->pair->receive(self::BARRIER);
+        $this->pair->until(fn (): bool => $this->pair->agent->outcomes->areSent());
+        $records[1]->giveBack();
+        $this->assertSame(0, $this->pair->waiting());
+        $this->pair->receiveBatch('second', ...array_map(self::redelivery(...), [1, 2, 3]));
+        $this->assertHandedOut('1.2', '2.2', '3.2');
+    }
+
+    public function testRecordsOfALoopAreNotHandedOutAgainAfterALostLease(): void
+    {
+        $this->begin(1, 2);
+        $record = $this->pair->take(2)[0];
+        $this->pair->receive(self::LEASE_LOST);
+        $record->giveBack();
+        $this->assertSame(0, $this->pair->waiting());
+        $this->pair->receiveBatch('second', self::ofNextEpoch(1), self::ofNextEpoch(2));
+        $this->assertHandedOut('1.1', '2.1');
+    }
+
+    public function testRecordsOfALoopAreNotHandedOutAgainAfterTheEndOfTheirSession(): void
+    {
+        $this->begin(1, 2);
+        $record = $this->pair->take(2)[0];
+        $this->pair->agent->outcomes->cut();
+        $this->pair->receive(['type' => 'session']);
+        $record->giveBack();
+        $this->assertSame(0, $this->pair->waiting());
+        $this->pair->receiveBatch('second', self::redelivery(1), self::redelivery(2));
+        $this->assertHandedOut('1.2', '2.2');
+    }
+
     public function testRecordIsNotHandedOutAgainByALaterRedelivery(): void
     {
         $this->begin(1);

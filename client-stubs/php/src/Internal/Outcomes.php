@@ -63,7 +63,7 @@ final class Outcomes
     ) {
         $this->waitingAcks = new WaitingAcks($options->ackInterval);
         $this->scopes = new Scopes($options->ordering ?? 'shard');
-        $this->recalls = new Recalls($this->scopes);
+        $this->recalls = new Recalls($this->scopes, $atApp);
         $this->settler = new Settler($endpoint, $options->settlePath(), $this->recalls);
         $this->redeliveries = new Redeliveries();
         $this->acknowledged = new Verdict(Outcome::Ack);

@@ -24,7 +24,8 @@ final class Recalls
      */
     private array $retries = [];
 
-    public function __construct(private readonly Scopes $names)
+    /** @param \Closure(): list<Delivery> $atApp returns the deliveries that processes of the app have */
+    public function __construct(private readonly Scopes $names, private readonly \Closure $atApp)
     {
     }
 
@@ -194,22 +195,22 @@ final class Recalls
     }
 
     /**
-     * Removes and returns the held records that the sidecar redelivers after the retried one.
+     * Removes and returns the held records that the sidecar redelivers after the retried one. Those of a loop of the
+     * app are not handed out again when it is left.
      *
      * @return list<Delivery>
      */
     private function takeBack(string $scope, Delivery $retried, int $before): array
     {
-        $dropped = $held = [];
-        foreach ($this->scopes[$scope]['held'] as $delivery) {
-            if ($delivery->place < $before && $delivery->isAfter($retried)) {
-                $dropped[] = $delivery;
-            } else {
-                $held[] = $delivery;
-            }
+        $isTaken = fn (Delivery $delivery): bool => $delivery->place < $before
+            && $this->names->of($delivery) === $scope && $delivery->isAfter($retried);
+        foreach (array_filter(($this->atApp)(), $isTaken) as $delivery) {
+            $delivery->replaced = true;
         }
-        $this->scopes[$scope]['held'] = $held;
+        $held = $this->scopes[$scope]['held'];
+        $dropped = array_filter($held, $isTaken);
+        $this->scopes[$scope]['held'] = array_values(array_diff_key($held, $dropped));
 
-        return $dropped;
+        return array_values($dropped);
     }
 }
