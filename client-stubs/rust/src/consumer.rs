@@ -134,8 +134,8 @@ pub struct Consumer {
     /// Was handed out last.
     record: Option<Delivery>,
     batch: Option<Batch>,
-    /// For the next batch.
-    gathered: Vec<Record>,
+    /// For the next batch. The app does not have them: they may be taken back.
+    gathered: Vec<Delivery>,
     gathered_until: Option<Instant>,
 }
 
@@ -207,7 +207,7 @@ impl Consumer {
         F: Future<Output = Result<(), E>>,
         E: Display,
     {
-        while let Some(record) = self.flow.next().await? {
+        while let Some(record) = self.flow.next(Delivery::begin).await? {
             handle(handler, Record::new(record, self.shared.clone())).await;
         }
         Ok(())
@@ -225,13 +225,13 @@ impl Consumer {
             if let Some(last) = last {
                 engine.settle(&last, Settlement::ACK);
             }
-            self.flow.next_ready(&engine)
+            self.flow.next_ready(&engine, Delivery::begin)
         };
         let record = if ready.is_some() {
             ready
         } else {
             self.start();
-            self.flow.next().await?
+            self.flow.next(Delivery::begin).await?
         };
         self.record.clone_from(&record);
         Ok(record.map(|record| Record::new(record, self.shared.clone())))
@@ -247,8 +247,22 @@ impl Consumer {
             batch.ack();
         }
         self.start();
-        while self.gathered.len() < max_records.max(1) {
-            let next = self.flow.next();
+        while self.gather(max_records.max(1), max_wait).await? {
+            let gathered = std::mem::take(&mut self.gathered).into_iter().filter(Delivery::begin);
+            let records: Vec<_> = gathered.map(|record| Record::new(record, self.shared.clone())).collect();
+            if !records.is_empty() {
+                let batch = Batch::new(records);
+                self.batch = Some(batch.clone());
+                return Ok(Some(batch));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Waits for the records of a batch. False: the consumer was stopped.
+    async fn gather(&mut self, max_records: usize, max_wait: Duration) -> Result<bool, Error> {
+        while self.gathered.len() < max_records {
+            let next = self.flow.next(Delivery::is_waiting);
             let record = match self.gathered_until {
                 None => next.await?,
                 Some(until) => match timeout_at(until.into(), next).await {
@@ -256,14 +270,12 @@ impl Consumer {
                     Err(_) => break,
                 },
             };
-            let Some(record) = record else { return Ok(None) };
+            let Some(record) = record else { return Ok(false) };
             self.gathered_until.get_or_insert_with(|| Instant::now() + max_wait);
-            self.gathered.push(Record::new(record, self.shared.clone()));
+            self.gathered.push(record);
         }
         self.gathered_until = None;
-        let batch = Batch::new(std::mem::take(&mut self.gathered));
-        self.batch = Some(batch.clone());
-        Ok(Some(batch))
+        Ok(true)
     }
 
     /// Returns what stops this consumer from another task, or from a handler.
@@ -353,11 +365,11 @@ impl Flow {
         Ok(item)
     }
 
-    /// The next record, which is begun; None: the consumer was stopped.
-    async fn next(&mut self) -> Result<Option<Delivery>, Error> {
+    /// The next record that passes; None: the consumer was stopped.
+    async fn next(&mut self, passes: fn(&Delivery) -> bool) -> Result<Option<Delivery>, Error> {
         loop {
             let shared = self.shared.clone();
-            let ready = self.next_ready(&shared.engine());
+            let ready = self.next_ready(&shared.engine(), passes);
             if ready.is_some() {
                 return Ok(ready);
             }
@@ -369,11 +381,11 @@ impl Flow {
         }
     }
 
-    /// The next record of those that are here.
-    fn next_ready(&mut self, engine: &Engine) -> Option<Delivery> {
+    /// The next record that passes of those that are here.
+    fn next_ready(&mut self, engine: &Engine, passes: fn(&Delivery) -> bool) -> Option<Delivery> {
         while !self.shared.is_stopped() {
             let record = self.list.pop_front().or_else(|| self.next_of_block())?;
-            if let Some(record) = self.unless_held(engine, record).filter(Delivery::begin) {
+            if let Some(record) = self.unless_held(engine, record).filter(passes) {
                 return Some(record);
             }
         }

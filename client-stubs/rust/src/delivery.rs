@@ -144,6 +144,11 @@ impl Delivery {
         &self.block.records.entries[self.at]
     }
 
+    /// The app may begin the record.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.is(State::Waiting)
+    }
+
     /// Marks the record as begun. False: it is not the app's any more.
     pub(crate) fn begin(&self) -> bool {
         self.change(State::Waiting, State::Begun)

@@ -9,7 +9,9 @@ use kinesis_sidecar::{Consumer, Error, Ordering, Record};
 use tokio::sync::Notify;
 
 use crate::client::{builder, consumer, next, numbers, server_of, take, Events};
-use crate::scripted::{first, lease_lost, record, refuse, session, session_with, unknown_event, Script, Sent, Server};
+use crate::scripted::{
+    first, lease_lost, of_shard, record, refuse, session, session_with, unknown_event, Script, Sent, Server,
+};
 use crate::support::{wait_until, within, PATIENCE};
 
 #[tokio::test]
@@ -331,4 +333,27 @@ async fn redelivered_batch_is_not_extended_any_more() {
     assert!(is_extended(from, "b2") && !is_extended(from, "b1"), "{:?}", server.items());
     kept.drop();
     wait_until("the redelivery is dropped", || server.outcomes() == ["a1.2 drop"]).await;
+}
+
+/// Its future was dropped while it waited for more records.
+#[tokio::test]
+async fn batch_that_is_not_full_drops_records_whose_lease_or_session_has_ended() {
+    for is_lease in [true, false] {
+        let server = server_of(vec![session(), first(1), first(2)]).await;
+        let events = Events::default();
+        let mut consumer = events.consumer(&server);
+        assert!(tokio::time::timeout(Duration::from_millis(200), consumer.next_batch(3, PATIENCE)).await.is_err());
+        if is_lease {
+            server.write(lease_lost("shardId-000000000000"));
+        } else {
+            server.add_stream(vec![session()]);
+            server.hang_up();
+            events.session(2).await;
+        }
+        server.write(of_shard(9, "other", "b2"));
+        server.write(unknown_event());
+        events.unknown().await;
+        let batch = within(consumer.next_batch(1, PATIENCE)).await.unwrap().unwrap();
+        assert_eq!(batch.iter().map(Record::sequence_number).collect::<Vec<_>>(), ["9"]);
+    }
 }
