@@ -26,6 +26,9 @@ pub(crate) struct Scope {
 /// until it is a dead letter that is delivered again.
 pub(crate) type Identity = (u32, String, i64, bool);
 
+/// Block and index of a delivery.
+pub(crate) type DeliveryKey = (usize, usize);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum State {
@@ -122,6 +125,12 @@ impl Block {
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    /// What a batch costs.
+    pub(crate) static ENTRIES_READ: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 /// One delivery of a record. Clones are handles.
 #[derive(Clone)]
 pub(crate) struct Delivery {
@@ -140,7 +149,14 @@ impl Delivery {
         Delivery { block, at }
     }
 
+    /// Differs from those of all other deliveries while this one is kept.
+    pub(crate) fn key(&self) -> DeliveryKey {
+        (Arc::as_ptr(&self.block).addr(), self.at)
+    }
+
     pub(crate) fn entry(&self) -> &Entry {
+        #[cfg(test)]
+        ENTRIES_READ.set(ENTRIES_READ.get() + 1);
         &self.block.records.entries[self.at]
     }
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The state of one consumer, without I/O: what the stream brings, what the app may have, and what has to be sent.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::Notify;
 
-use crate::delivery::{Block, Delivery, Identity, Outcome, Records, Scope, Settled, Settlement, State};
+use crate::delivery::{Block, Delivery, DeliveryKey, Identity, Outcome, Records, Scope, Settled, Settlement, State};
+use crate::earlier::Earlier;
 use crate::event::Event;
 use crate::options::{Options, Ordering};
 use crate::request::{Answer, Failure, Request};
@@ -91,11 +92,19 @@ struct Hold {
     barrier: u64,
     /// None: not answered.
     accepted: Option<bool>,
+    /// The first group after the redelivery of the record, or after the loss of its lease: the retry does not take it
+    /// back.
+    end: u64,
 }
 
 impl Hold {
     fn is_resolved(&self, barriers_seen: u64) -> bool {
         self.accepted.is_some() && barriers_seen >= self.barrier
+    }
+
+    fn takes_back(&self, record: &Delivery) -> bool {
+        let is_before = record.block.barriers < self.barrier && record.block.group < self.end;
+        self.accepted == Some(true) && is_before && record.position() > self.record.position()
     }
 }
 
@@ -131,8 +140,10 @@ pub(crate) struct Engine {
     current: Option<u64>,
     /// By shard: sequence number and sub-sequence number of the first record of its last batch, dead letters aside.
     heads: HashMap<u32, (String, i64)>,
-    /// Shards whose lease was lost in this session.
-    lost_shards: HashSet<u32>,
+    /// Shards whose lease was lost, with the last group before. Attempts of their redeliveries begin at 1.
+    lost_shards: HashMap<u32, u64>,
+    /// None: no record was redelivered for a while.
+    earlier: Option<Earlier>,
     /// Groups with acknowledgements to send, the oldest first.
     to_ack: VecDeque<u64>,
     unsent: Amount,
@@ -141,7 +152,7 @@ pub(crate) struct Engine {
     extensions: VecDeque<Settled>,
     extend_at: Option<Instant>,
 
-    held: HashMap<Scope, Vec<Hold>>,
+    held: HashMap<Scope, HashMap<DeliveryKey, Hold>>,
     barriers_seen: u64,
     barriers_sent: u64,
 
@@ -174,7 +185,8 @@ impl Engine {
             groups_begun: 0,
             current: None,
             heads: HashMap::new(),
-            lost_shards: HashSet::new(),
+            lost_shards: HashMap::new(),
+            earlier: None,
             to_ack: VecDeque::new(),
             unsent: Amount::default(),
             urgent: VecDeque::new(),
@@ -215,7 +227,7 @@ impl Engine {
 
     fn decided(&mut self, record: &Delivery, settlement: Settlement) {
         let Some(group) = self.groups.get_mut(&record.block.group) else {
-            self.lost(record, settlement);
+            self.outlived(record, settlement);
             return;
         };
         group.open -= 1;
@@ -238,7 +250,7 @@ impl Engine {
     }
 
     /// The session of a settlement has ended. The redelivery of the record gets the outcome if it arrives here.
-    fn lost(&mut self, record: &Delivery, settlement: Settlement) {
+    fn outlived(&mut self, record: &Delivery, settlement: Settlement) {
         match self.unconfirmed.get_mut(&record.identity()) {
             Some(unconfirmed) if unconfirmed.record == *record => unconfirmed.settlement = Some(settlement),
             _ => self.stale += 1,
@@ -247,7 +259,8 @@ impl Engine {
 
     fn hold(&mut self, record: &Delivery, outcome: Outcome) {
         if let (Some(scope), Outcome::Retry) = (record.scope(), outcome) {
-            self.held.entry(scope).or_default().push(Hold { record: record.clone(), barrier: 0, accepted: None });
+            let hold = Hold { record: record.clone(), barrier: 0, accepted: None, end: u64::MAX };
+            self.held.entry(scope).or_default().insert(record.key(), hold);
         }
     }
 
@@ -286,16 +299,17 @@ impl Engine {
         let shard = self.shard_of(&records.shard_id);
         let block = Arc::new(Block { records, shard, group, barriers: self.barriers_seen, ordering: self.ordering });
         let is_again = block.records.entries.iter().any(|entry| entry.attempt > 1);
-        if is_again {
-            self.replace(&block);
+        if is_again || self.lost_shards.contains_key(&shard) {
+            self.take_redeliveries(&block);
+        }
+        if let Some(earlier) = &mut self.earlier {
+            block.deliveries().for_each(|record| earlier.add(record));
+            self.earlier.take_if(|earlier| earlier.is_large(self.max_in_flight, self.max_in_flight_bytes));
         }
         if let Some(group) = self.groups.get_mut(&group) {
             group.count += block.len();
             group.open += block.len();
             group.blocks.push(block.clone());
-        }
-        if is_again || self.lost_shards.contains(&shard) {
-            self.keep_begun(&block);
         }
         if !self.unconfirmed.is_empty() {
             block.deliveries().for_each(|record| self.adopt(&record));
@@ -303,37 +317,51 @@ impl Engine {
         self.send(Item::Records(block));
     }
 
-    /// Drops records that the app has not begun, from the position of a redelivery on. The sidecar delivers a scope in
-    /// order: it took them back, and redelivers them after this one.
-    fn replace(&mut self, block: &Arc<Block>) {
-        let mut first: HashMap<Scope, Delivery> = HashMap::new();
-        for record in block.deliveries().filter(|record| record.entry().attempt > 1) {
-            if let Some(scope) = record.scope() {
-                first.entry(scope).or_insert(record);
+    fn take_redeliveries(&mut self, block: &Arc<Block>) {
+        let mut earlier = self.earlier.take().unwrap_or_else(|| self.collect_earlier());
+        for redelivery in block.deliveries() {
+            if redelivery.entry().attempt > 1 {
+                self.replace(&mut earlier, &redelivery);
+            }
+            if let Some(record) = earlier.delivery(&redelivery) {
+                self.end_hold(record, &redelivery);
+                self.keep_begun(record);
             }
         }
-        let is_replaced = |record: &Delivery| {
-            let redelivery = || first.get(&record.scope()?);
-            record.is(State::Waiting) && redelivery().is_some_and(|again| record.position() >= again.position())
-        };
-        let groups = self.groups.values_mut().filter(|group| group.shard == block.shard);
-        groups.for_each(|group| group.take_back(is_replaced));
+        self.earlier = Some(earlier);
     }
 
-    /// Keeps the records that the app has and that the block redelivers in the same session.
-    fn keep_begun(&mut self, block: &Arc<Block>) {
-        let groups = self.groups.values().filter(|group| group.shard == block.shard);
-        let begun = groups.flat_map(Group::deliveries).filter(|record| record.is(State::Begun));
-        let begun: HashMap<Identity, Delivery> = begun.map(|record| (record.identity(), record)).collect();
-        for identity in block.deliveries().map(|record| record.identity()) {
-            let Some(record) = begun.get(&identity).cloned() else { continue };
-            let group = self.groups.get_mut(&record.block.group);
-            let since = group.map(|group| {
-                group.open -= 1;
-                group.since(&record)
-            });
-            self.unconfirmed.insert(identity, Unconfirmed { record, since, settlement: None });
+    fn collect_earlier(&mut self) -> Earlier {
+        self.forget_groups();
+        let retried = self.held.values().flat_map(HashMap::values).map(|hold| hold.record.clone());
+        Earlier::new(retried.chain(self.groups.values().flat_map(Group::deliveries)))
+    }
+
+    /// Drops records that the app has not begun, from the position of a redelivery on. The sidecar delivers a scope in
+    /// order: it took them back, and redelivers them after this one.
+    fn replace(&mut self, earlier: &mut Earlier, redelivery: &Delivery) {
+        while let Some(record) = earlier.take_back(redelivery) {
+            if let Some(group) = self.groups.get_mut(&record.block.group) {
+                group.open -= usize::from(record.change(State::Waiting, State::Gone));
+            }
         }
+    }
+
+    /// The retry of the record takes back nothing from this redelivery on. If it arrives before the barrier, an ack
+    /// deadline or a lease had ended.
+    fn end_hold(&mut self, record: &Delivery, redelivery: &Delivery) {
+        let holds = record.scope().and_then(|scope| self.held.get_mut(&scope));
+        if let Some(hold) = holds.and_then(|holds| holds.get_mut(&record.key())) {
+            hold.end = hold.end.min(redelivery.block.group);
+        }
+    }
+
+    /// Keeps a record that the app has and that is redelivered in the same session.
+    fn keep_begun(&mut self, record: &Delivery) {
+        let Some(group) = self.groups.get_mut(&record.block.group).filter(|_| record.is(State::Begun)) else { return };
+        group.open -= 1;
+        let since = Some(group.since(record));
+        self.unconfirmed.insert(record.identity(), Unconfirmed { record: record.clone(), since, settlement: None });
     }
 
     /// If the app has an earlier delivery of the record, its outcome settles this one.
@@ -413,12 +441,22 @@ impl Engine {
             }
             Event::LeaseLost { shard_id } => {
                 let shard = self.shard_of(shard_id);
-                self.lost_shards.insert(shard);
-                let groups = self.groups.values_mut().filter(|group| group.shard == shard);
-                groups.for_each(|group| group.take_back(|_| true));
+                self.lost(shard);
             }
             Event::Ended { reason } if reason == "taken_over" => self.session_open = false,
             _ => {}
+        }
+    }
+
+    /// The lease of a shard is lost.
+    fn lost(&mut self, shard: u32) {
+        self.lost_shards.insert(shard, self.groups_begun);
+        self.earlier = None;
+        let groups = self.groups.values_mut().filter(|group| group.shard == shard);
+        groups.for_each(|group| group.take_back(|_| true));
+        let held = self.held.iter_mut().filter(|(scope, _)| scope.shard == shard);
+        for hold in held.flat_map(|(_, holds)| holds.values_mut()) {
+            hold.end = hold.end.min(self.groups_begun + 1);
         }
     }
 
@@ -429,6 +467,7 @@ impl Engine {
         self.keep_unconfirmed();
         self.groups.clear();
         self.lost_shards.clear();
+        self.earlier = None;
         self.to_ack.clear();
         self.unsent = Amount::default();
         self.extensions.clear();
@@ -538,7 +577,7 @@ impl Engine {
 
     fn add_barrier(&mut self, request: &mut Request, record: &Delivery) {
         let holds = record.scope().and_then(|scope| self.held.get_mut(&scope));
-        let Some(hold) = holds.and_then(|holds| holds.iter_mut().find(|hold| hold.record == *record)) else { return };
+        let Some(hold) = holds.and_then(|holds| holds.get_mut(&record.key())) else { return };
         if request.barrier == 0 {
             self.barriers_sent += 1;
             request.barrier = self.barriers_sent;
@@ -586,6 +625,9 @@ impl Engine {
         }
         self.extend_at = Some(now + self.ack_deadline / 3);
         self.forget_groups();
+        let groups = &self.groups;
+        let is_open = |shard: u32, last: u64| groups.range(..=last).any(|(_, group)| group.shard == shard);
+        self.lost_shards.retain(|shard, last| is_open(*shard, *last));
         let delay_ms = self.ack_deadline.as_millis().try_into().unwrap_or(u64::MAX);
         for group in self.groups.values().filter(|group| group.open > 0) {
             self.extend_group(request, group, now, delay_ms);
@@ -685,7 +727,8 @@ impl Engine {
     /// Takes the answers about the retries of a request. None: the hold stays until the next session.
     fn judge_holds(&mut self, barrier: u64, is_accepted: impl Fn(&Delivery) -> Option<bool>) {
         if barrier > 0 {
-            for hold in self.held.values_mut().flatten().filter(|hold| hold.barrier == barrier) {
+            let holds = self.held.values_mut().flat_map(HashMap::values_mut);
+            for hold in holds.filter(|hold| hold.barrier == barrier) {
                 hold.accepted = is_accepted(&hold.record);
             }
             self.resolve();
@@ -694,7 +737,7 @@ impl Engine {
 
     /// Ends the scopes whose retries are all resolved.
     fn resolve(&mut self) {
-        let is_over = |holds: &Vec<Hold>| holds.iter().all(|hold| hold.is_resolved(self.barriers_seen));
+        let is_over = |holds: &HashMap<_, Hold>| holds.values().all(|hold| hold.is_resolved(self.barriers_seen));
         let over = self.held.iter().filter(|(_, holds)| is_over(holds));
         let scopes: Vec<Scope> = over.map(|(scope, _)| *scope).collect();
         for scope in scopes {
@@ -705,31 +748,14 @@ impl Engine {
     }
 
     /// Records that came before the barrier of an accepted retry are redelivered behind the retried record.
-    fn take_back(&mut self, scope: Scope, holds: &[Hold]) {
-        let accepted = holds.iter().filter(|hold| hold.accepted == Some(true));
-        let taking: Vec<_> = accepted.map(|hold| (hold, self.redelivered_in(&hold.record))).collect();
-        if taking.is_empty() {
-            return;
-        }
-        let takes = |hold: &Hold, again: u64, record: &Delivery| {
-            let is_before = record.block.barriers < hold.barrier && record.block.group < again;
-            is_before && record.position() > hold.record.position()
-        };
+    fn take_back(&mut self, scope: Scope, holds: &HashMap<DeliveryKey, Hold>) {
         let is_taken = |record: &Delivery| {
             record.scope() == Some(scope)
                 && record.is(State::Waiting)
-                && taking.iter().any(|(hold, again)| takes(hold, *again, record))
+                && holds.values().any(|hold| hold.takes_back(record))
         };
         let groups = self.groups.values_mut().filter(|group| group.shard == scope.shard);
         groups.for_each(|group| group.take_back(is_taken));
-    }
-
-    /// The group that redelivers the record. If it arrived before the barrier of the retry, an ack deadline or a lease
-    /// had ended: it and the groups after it are not redelivered once more.
-    fn redelivered_in(&self, record: &Delivery) -> u64 {
-        let is_again = |later: Delivery| later.scope() == record.scope() && later.position() == record.position();
-        let mut later = self.groups.range(record.block.group + 1..);
-        later.find(|(_, group)| group.deliveries().any(is_again)).map_or(u64::MAX, |(number, _)| *number)
     }
 }
 

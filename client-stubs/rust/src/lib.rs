@@ -5,6 +5,7 @@
 mod consumer;
 mod delivery;
 mod driver;
+mod earlier;
 mod engine;
 mod error;
 mod event;

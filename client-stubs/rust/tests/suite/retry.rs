@@ -7,7 +7,9 @@ use kinesis_sidecar::{Event, Ordering};
 use serde_json::{json, Value};
 
 use crate::client::{builder, consumer, next, numbers, server_of, take, Events};
-use crate::scripted::{answer, barrier_event, failed, first, of_shard, record, refuse, session, Answer, Sent};
+use crate::scripted::{
+    answer, barrier_event, failed, first, lease_lost, of_shard, record, refuse, session, Answer, Sent,
+};
 use crate::support::{wait_until, within, PATIENCE};
 
 #[tokio::test]
@@ -240,4 +242,16 @@ async fn other_refusals_of_a_repeated_request_are_reported() {
     let mut consumer = consumer(&server);
     next(&mut consumer).await.retry("");
     wait_until("the refusal is counted", || consumer.failed() == 1).await;
+}
+
+#[tokio::test]
+async fn retry_takes_back_no_record_of_the_next_lease_epoch() {
+    let server = server_of(vec![session(), first(1), first(2)]).await;
+    server.answer_settle(Answer { delay: Duration::from_millis(300), ..failed("a1.1", "FENCED") });
+    let mut consumer = consumer(&server);
+    next(&mut consumer).await.retry("");
+    wait_until("the retry is sent", || !server.settles().is_empty()).await;
+    server.write(lease_lost("shardId-000000000000"));
+    server.write(Sent { epoch: 2, ..Sent::new("2", 1, "b2") }.frame());
+    assert_eq!(next(&mut consumer).await.epoch(), 2);
 }
