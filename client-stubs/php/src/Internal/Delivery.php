@@ -25,6 +25,12 @@ final class Delivery
     /** When the first delivery that the app has arrived; null: when the batch did. */
     public ?float $since = null;
 
+    /** The app has the record, or its outcome has no answer. See also `WireBatch::$confirmed`. */
+    public bool $unconfirmed = false;
+
+    /** The item with its outcome, which was not answered. */
+    public ?Settlement $settlement = null;
+
     /** The sidecar took the record back: it is not handed out unless this delivery becomes its redelivery. */
     public bool $replaced = false;
 
@@ -48,7 +54,7 @@ final class Delivery
         $this->line = $redelivery->line;
         $this->batch = $redelivery->batch;
         $this->place = $redelivery->place;
-        $this->open = true;
+        $this->open = $this->unconfirmed = true;
         $this->replaced = false;
     }
 

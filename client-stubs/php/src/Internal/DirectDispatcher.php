@@ -52,7 +52,7 @@ final class DirectDispatcher implements Dispatcher
     {
     }
 
-    public function withdraw(\Closure $isWanted, ?array $scopes = null): array
+    public function withdraw(\Closure $isWanted): array
     {
         $withdrawn = array_values(array_filter($this->queue, $isWanted));
         $this->queue = array_values(array_filter($this->queue, static fn ($delivery) => !$isWanted($delivery)));
@@ -65,7 +65,8 @@ final class DirectDispatcher implements Dispatcher
         if ($this->queue === [] || $this->port === null || $this->port->room() === 0) {
             return;
         }
-        $this->port->send(...$this->queue);
+        $open = array_filter($this->queue, static fn ($delivery) => $delivery->open);
+        $open === [] || $this->port->send(...$open);
         $this->queue = [];
     }
 }

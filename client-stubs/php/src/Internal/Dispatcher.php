@@ -17,7 +17,7 @@ interface Dispatcher
 
     public function detach(Port $port): void;
 
-    /** Queues deliveries. */
+    /** Queues deliveries. Those that are dropped meanwhile are not sent. */
     public function offer(Delivery ...$deliveries): void;
 
     /** Sends a run at once. Returns false if it cannot: its records are to be offered one by one. */
@@ -37,11 +37,10 @@ interface Dispatcher
      * Removes and returns queued deliveries.
      *
      * @param \Closure(Delivery): bool $isWanted
-     * @param list<string>|null        $scopes   scopes of all that are wanted; null: any
      *
      * @return list<Delivery>
      */
-    public function withdraw(\Closure $isWanted, ?array $scopes = null): array;
+    public function withdraw(\Closure $isWanted): array;
 
     /** Sends what the processes take. */
     public function pump(): void;

@@ -40,6 +40,9 @@ final class Outcomes
     private ?WireBatch $batch = null;
     private string $mark = '';
 
+    /** null: no record was redelivered for a while */
+    private ?Earlier $earlier = null;
+
     /** A lease was lost, and records of it may have no outcome: attempts of their redeliveries begin at 1. */
     private bool $leaseLost = false;
 
@@ -87,6 +90,7 @@ final class Outcomes
         $this->generation++;
         $this->redeliveries->expect([...$atApp, ...$this->waitingAcks->reset(), ...$this->settler->reset()]);
         $this->recalls->reset();
+        $this->earlier = null;
         $this->leaseLost = false;
         $this->ackDeadlineMs = $session['ack_deadline_ms'] ?? (int) round($this->options->ackDeadline * 1000);
         $this->maxInFlight = $session['max_in_flight'] ?? $this->options->maxInFlight;
@@ -108,6 +112,7 @@ final class Outcomes
     {
         $this->waitingAcks->loseShard($shard);
         $this->leaseLost = true;
+        $this->earlier = null;
         $this->recalls->loseShard($shard, $this->places);
         $this->dropQueue();
     }
@@ -151,86 +156,66 @@ final class Outcomes
         if ($lines === [] || $this->sendRun($lines)) {
             return;
         }
-        $this->replace($lines);
-        $earlier = null;
         $arrived = [];
         foreach ($lines as $line) {
             $delivery = new Delivery($line, $this->batch, $this->places++);
-            $known = $this->redeliveries->take($delivery);
-            if ($known === null && ($this->leaseLost || !Line::isFirst($line))) {
-                $earlier ??= $this->unconfirmed();
-                $known = $earlier[$delivery->identity()] ?? null;
-            }
+            $known = $this->earlierDelivery($delivery);
             if ($known !== null) {
                 $this->adopt($known, $delivery);
-                continue;
+            } else {
+                if (!$this->recalls->isEmpty()) {
+                    $this->handOut($arrived);
+                    $arrived = [];
+                    $this->release(...$this->recalls->redelivered($delivery));
+                }
+                $this->batch->add($delivery);
+                $arrived[] = $delivery;
             }
-            if (!$this->recalls->isEmpty()) {
-                $this->handOut($arrived);
-                $arrived = [];
-                $this->release(...$this->recalls->redelivered($delivery));
-            }
-            $this->batch->add($delivery);
-            $arrived[] = $delivery;
+            $this->earlier?->add($known ?? $delivery);
         }
         $this->handOut($arrived);
+        if ($this->earlier?->isLarge($this->maxInFlight, $this->maxInFlightBytes)) {
+            $this->earlier = null;
+        }
+    }
+
+    /** Returns the delivery whose outcome settles this one; null: this one is handed out. */
+    private function earlierDelivery(Delivery $delivery): ?Delivery
+    {
+        $isAgain = !Line::isFirst($delivery->line);
+        if ($isAgain || $this->leaseLost) {
+            $this->earlier ??= $this->collectEarlier();
+        }
+        if ($isAgain) {
+            $this->replace($delivery);
+        }
+
+        return $this->redeliveries->take($delivery)
+            ?? ($isAgain || $this->leaseLost ? $this->earlier->unconfirmed($delivery) : null);
+    }
+
+    private function collectEarlier(): Earlier
+    {
+        $open = $this->waitingAcks->deliveries();
+
+        return new Earlier($this->scopes, [...$open, ...($this->atApp)(), ...$this->settler->unanswered()]);
     }
 
     /**
      * Drops records that no handler has begun, from the position of a redelivery on. The sidecar delivers a scope in
      * order: it took them back, and redelivers them after this one.
-     *
-     * @param list<string> $lines of the batch that arrives
      */
-    private function replace(array $lines): void
+    private function replace(Delivery $redelivery): void
     {
-        $first = $this->firstRedeliveries($lines);
-        if ($first === []) {
-            return;
-        }
-        $isReplaced = function (Delivery $delivery) use ($first): bool {
-            $redelivery = $first[$this->scopes->of($delivery)] ?? null;
-
-            return $redelivery !== null && !$redelivery->isAfter($delivery);
-        };
-        array_map($this->drop(...), $this->dispatcher->withdraw($isReplaced, array_keys($first)));
-        array_map($this->drop(...), $this->recalls->withdraw($isReplaced, array_keys($first)));
-        $atApp = array_filter(($this->atApp)(), $isReplaced);
-        foreach ($atApp as $delivery) {
-            $delivery->replaced = true;
-        }
-        $atApp === [] || ($this->recall)();
-    }
-
-    /**
-     * @param list<string> $lines
-     *
-     * @return array<string, Delivery> first ones by scope, without those that have no order
-     */
-    private function firstRedeliveries(array $lines): array
-    {
-        $first = [];
-        foreach ($lines as $at => $line) {
-            if (!Line::isFirst($line)) {
-                $redelivery = new Delivery($line, $this->batch, $this->places + $at);
-                $first[$this->scopes->of($redelivery)] ??= $redelivery;
+        $isAtApp = false;
+        foreach ($this->earlier->takeBack($redelivery) as $delivery) {
+            if ($delivery->open && !$delivery->unconfirmed) {
+                $this->drop($delivery);
+            } elseif ($delivery->open) {
+                $delivery->replaced = $isAtApp = true;
             }
         }
-        unset($first[Scopes::NONE]);
-
-        return $first;
-    }
-
-    /** @return array<string, Delivery> that the app has, or whose outcomes have no answer, by identity */
-    private function unconfirmed(): array
-    {
-        $unconfirmed = [];
-        $unsent = $this->waitingAcks->unsent();
-        foreach ([...($this->atApp)(), ...$unsent, ...$this->settler->unanswered()] as $delivery) {
-            $unconfirmed[$delivery->identity()] = $delivery;
-        }
-
-        return $unconfirmed;
+        $isAtApp && ($this->recall)();
     }
 
     /**
@@ -245,6 +230,7 @@ final class Outcomes
             || $this->leaseLost
             || !$this->redeliveries->isEmpty()
             || !$this->recalls->isEmpty()
+            || $this->earlier !== null
             || count(array_filter($lines, Line::isFirst(...))) < count($lines)
         ) {
             return false;
@@ -281,6 +267,9 @@ final class Outcomes
      */
     public function takeBack(array $deliveries): void
     {
+        foreach ($deliveries as $delivery) {
+            $delivery->unconfirmed = false;
+        }
         $this->dispatcher->putBack($this->keep($deliveries));
     }
 
@@ -320,7 +309,7 @@ final class Outcomes
         foreach ($deliveries as $delivery) {
             if (!$delivery->batch->current || $delivery->replaced) {
                 $this->drop($delivery);
-            } elseif (!$this->recalls->hold($delivery)) {
+            } elseif ($delivery->open && !$this->recalls->hold($delivery)) {
                 $kept[] = $delivery;
             }
         }
@@ -481,6 +470,7 @@ final class Outcomes
             return;
         }
         $this->extendAt = $now + $this->ackDeadlineMs / 3000;
+        $this->earlier = null;
         $this->leaseLost = $this->waitingAcks->hasLost();
         if (!$this->settler->hasExtensions()) {
             $notBefore = $now - $this->options->maxProcessing;

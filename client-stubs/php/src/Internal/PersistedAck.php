@@ -75,6 +75,9 @@ final class PersistedAck
     public function answer(bool $persisted): void
     {
         $this->close();
+        if ($this->delivery->ackId() === $this->ackId) {
+            $this->delivery->unconfirmed = false;
+        }
         $this->channel->tell(['persisted', $this->question, $persisted]);
     }
 

@@ -51,6 +51,7 @@ final class Port
     {
         $lines = [];
         foreach ($deliveries as $delivery) {
+            $delivery->unconfirmed = true;
             $this->sent[$this->next++] = $delivery;
             $lines[] = $delivery->line;
         }

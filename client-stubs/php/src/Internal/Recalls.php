@@ -24,6 +24,9 @@ final class Recalls
      */
     private array $retries = [];
 
+    /** @var array<string, array<int, int>> keys of `retries` by identity of the record */
+    private array $keys = [];
+
     /** @param \Closure(): list<Delivery> $atApp returns the deliveries that processes of the app have */
     public function __construct(private readonly Scopes $names, private readonly \Closure $atApp)
     {
@@ -40,6 +43,7 @@ final class Recalls
         $id = spl_object_id($retried);
         // A retry that was not sent becomes one of the redelivery.
         isset($this->retries[$id]) || $this->scopes[$scope]['open']++;
+        $this->keys[$retried->identity()][$id] = $id;
         $this->retries[$id] = [
             'record' => $retried,
             'barrier' => '',
@@ -87,27 +91,6 @@ final class Recalls
     }
 
     /**
-     * Removes and returns held records.
-     *
-     * @param \Closure(Delivery): bool $isWanted
-     * @param list<string>             $scopes   scopes of all that are wanted
-     *
-     * @return list<Delivery>
-     */
-    public function withdraw(\Closure $isWanted, array $scopes): array
-    {
-        $withdrawn = [];
-        foreach (array_intersect($scopes, array_keys($this->scopes)) as $scope) {
-            $held = $this->scopes[$scope]['held'];
-            $wanted = array_filter($held, $isWanted);
-            array_push($withdrawn, ...$wanted);
-            $this->scopes[$scope]['held'] = array_values(array_diff_key($held, $wanted));
-        }
-
-        return $withdrawn;
-    }
-
-    /**
      * Notes that the stream had a barrier before the record of the place `$before`.
      *
      * @return array{list<Delivery>, list<Delivery>} records to drop, and records to hand out
@@ -121,7 +104,7 @@ final class Recalls
             }
         }
 
-        return $this->resolve();
+        return $this->resolve(array_keys($this->retries));
     }
 
     /**
@@ -131,14 +114,13 @@ final class Recalls
      */
     public function redelivered(Delivery $redelivery): array
     {
-        foreach ($this->retries as $id => $retry) {
-            if ($retry['record']->identity() === $redelivery->identity()) {
-                $this->retries[$id]['accepted'] = $this->retries[$id]['passed'] = true;
-                $this->retries[$id]['before'] ??= $redelivery->place;
-            }
+        $ids = $this->keys[$redelivery->identity()] ?? [];
+        foreach ($ids as $id) {
+            $this->retries[$id]['accepted'] = $this->retries[$id]['passed'] = true;
+            $this->retries[$id]['before'] ??= $redelivery->place;
         }
 
-        return $this->resolve();
+        return $this->resolve($ids);
     }
 
     /** Notes that the lease of a shard was lost before the record of the place `$before`. */
@@ -164,23 +146,27 @@ final class Recalls
             $this->retries[$id]['accepted'] = $isAccepted;
         }
 
-        return $this->resolve();
+        return $this->resolve(array_keys($accepted));
     }
 
     public function reset(): void
     {
-        $this->scopes = $this->retries = [];
+        $this->scopes = $this->retries = $this->keys = [];
     }
 
-    /** @return array{list<Delivery>, list<Delivery>} */
-    private function resolve(): array
+    /**
+     * @param array<int> $ids keys of `retries`
+     *
+     * @return array{list<Delivery>, list<Delivery>}
+     */
+    private function resolve(array $ids): array
     {
         $dropped = $released = [];
-        foreach ($this->retries as $id => $retry) {
+        foreach (array_intersect_key($this->retries, array_flip($ids)) as $id => $retry) {
             if ($retry['accepted'] === null || !$retry['passed']) {
                 continue;
             }
-            unset($this->retries[$id]);
+            $this->forget($id);
             $scope = $this->names->of($retry['record']);
             if ($retry['accepted']) {
                 array_push($dropped, ...$this->takeBack($scope, $retry['record'], $retry['before']));
@@ -192,6 +178,15 @@ final class Recalls
         }
 
         return [$dropped, $released];
+    }
+
+    private function forget(int $id): void
+    {
+        $identity = $this->retries[$id]['record']->identity();
+        unset($this->retries[$id], $this->keys[$identity][$id]);
+        if ($this->keys[$identity] === []) {
+            unset($this->keys[$identity]);
+        }
     }
 
     /**

@@ -58,11 +58,12 @@ final class Run
         $this->port?->forgetRun($this);
         foreach ($this->lines as $at => $line) {
             $delivery = new Delivery($line, $this->batch, $this->place + $at);
+            $delivery->unconfirmed = true;
             $this->batch->deliveries[] = $delivery;
             if ($at < $this->done) {
                 $delivery->open = false;
                 $delivery->verdict = new Verdict(Outcome::Ack);
-                $this->batch->acked[] = $delivery;
+                $this->batch->acked[spl_object_id($delivery)] = $delivery;
             } elseif ($this->port !== null) {
                 $this->port->sent[$this->first + $at] = $delivery;
             }

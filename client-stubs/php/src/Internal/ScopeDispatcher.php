@@ -76,12 +76,12 @@ final class ScopeDispatcher implements Dispatcher
         }
     }
 
-    public function withdraw(\Closure $isWanted, ?array $scopes = null): array
+    public function withdraw(\Closure $isWanted): array
     {
         $withdrawn = [];
-        foreach ($scopes ?? array_keys($this->queues) as $scope) {
+        foreach ($this->queues as $scope => $queue) {
             $kept = [];
-            foreach ($this->queues[$scope] ?? [] as $delivery) {
+            foreach ($queue as $delivery) {
                 if ($isWanted($delivery)) {
                     $withdrawn[] = $delivery;
                 } else {
@@ -104,13 +104,26 @@ final class ScopeDispatcher implements Dispatcher
             if ($port === null) {
                 break;
             }
-            $port->send(array_shift($this->queues[$scope]));
-            $this->busy[$scope] = true;
+            $delivery = $this->next($scope);
             unset($this->ready[$scope]);
-            if ($this->queues[$scope] === []) {
-                unset($this->queues[$scope]);
+            if ($delivery !== null) {
+                $port->send($delivery);
+                $this->busy[$scope] = true;
             }
         }
+    }
+
+    /** Removes and returns the next delivery of a scope that was not dropped. */
+    private function next(string $scope): ?Delivery
+    {
+        do {
+            $delivery = array_shift($this->queues[$scope]);
+        } while ($delivery?->open === false);
+        if ($this->queues[$scope] === []) {
+            unset($this->queues[$scope]);
+        }
+
+        return $delivery;
     }
 
     /** Returns the process that has the fewest deliveries, if it may get one. */

@@ -13,6 +13,9 @@ namespace KinesisSidecar\Internal;
  */
 final class Settlement
 {
+    /** It is not to be sent: its record is redelivered. */
+    public bool $withdrawn = false;
+
     /**
      * @param string         $id         ack id or batch id
      * @param string         $json       the item
@@ -53,10 +56,12 @@ final class Settlement
         return $this->batch?->size() ?? count($this->deliveries);
     }
 
-    /** It settles this record alone. */
-    public function isOf(Delivery $delivery): bool
+    /** Is called when the settlement waits to be sent. */
+    public function queue(): void
     {
-        return $this->deliveries === [$delivery];
+        foreach ($this->deliveries as $delivery) {
+            $delivery->settlement = $this;
+        }
     }
 
     /**
@@ -74,6 +79,15 @@ final class Settlement
     /** Is called when the settlement was answered, or is given up. */
     public function release(): void
     {
-        $this->batch?->release();
+        if ($this->batch !== null) {
+            $this->batch->confirmed = true;
+            $this->batch->release();
+        }
+        foreach ($this->deliveries as $delivery) {
+            if ($delivery->settlement === $this) {
+                $delivery->settlement = null;
+                $delivery->unconfirmed = false;
+            }
+        }
     }
 }

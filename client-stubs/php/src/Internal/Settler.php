@@ -58,7 +58,10 @@ final class Settler
     /** @param list<Settlement> $items */
     public function add(array $items): void
     {
-        array_push($this->queue, ...$items);
+        foreach ($items as $item) {
+            $item->queue();
+            $this->queue[] = $item;
+        }
     }
 
     /** @param list<Settlement> $items extensions; their failures are ignored */
@@ -78,22 +81,25 @@ final class Settler
     }
 
     /**
-     * Returns the deliveries whose outcomes have no answer, without retries that were sent: these may have caused a
-     * redelivery.
+     * Returns the deliveries whose outcomes have no answer.
      *
      * @return list<Delivery>
      */
     public function unanswered(): array
     {
-        $sent = $this->sentExtensions ? [] : array_filter($this->sent, static fn ($item) => $item->retried === null);
+        $items = [...($this->sentExtensions ? [] : $this->sent), ...$this->queue];
+        $kept = array_filter($items, static fn ($item) => !$item->withdrawn);
 
-        return array_merge(...array_map(static fn ($item) => $item->deliveries(), [...$sent, ...$this->queue]));
+        return array_merge(...array_map(static fn ($item) => $item->deliveries(), array_values($kept)));
     }
 
-    /** Forgets the outcome of a delivery that was not sent. */
+    /** Forgets the outcome of a delivery, unless it was sent. */
     public function withdraw(Delivery $delivery): void
     {
-        $this->queue = array_values(array_filter($this->queue, static fn ($item) => !$item->isOf($delivery)));
+        if ($delivery->settlement !== null) {
+            $delivery->settlement->withdrawn = true;
+            $delivery->settlement = null;
+        }
     }
 
     /**
@@ -103,17 +109,14 @@ final class Settler
      */
     public function reset(): array
     {
-        $items = $this->sentExtensions ? $this->queue : [...$this->sent, ...$this->queue];
+        $deliveries = $this->unanswered();
+        foreach ($this->sentExtensions ? $this->queue : [...$this->sent, ...$this->queue] as $item) {
+            $item->release();
+        }
         $this->queue = $this->extensions = $this->sent = [];
         $this->notBefore = 0.0;
         $this->backoff->reset();
         $this->disconnect();
-
-        $deliveries = [];
-        foreach ($items as $item) {
-            array_push($deliveries, ...$item->deliveries());
-            $item->release();
-        }
 
         return $deliveries;
     }
@@ -187,6 +190,10 @@ final class Settler
         if ($retried !== []) {
             $barrier = (string) ++$this->barriers;
             $this->recalls->sending($retried, $barrier);
+            foreach ($retried as $delivery) {
+                // The retry may cause a redelivery, which the app gets.
+                $delivery->unconfirmed = false;
+            }
             $this->body .= ',"barrier":"' . $barrier . '"';
         }
         $this->body .= '}';
@@ -203,6 +210,7 @@ final class Settler
     {
         $bytes = 0;
         $count = 0;
+        $items = array_values(array_filter($items, static fn ($item) => !$item->withdrawn));
         foreach ($items as $item) {
             $bytes += strlen($item->json);
             if ($count === self::ITEMS_MAX || ($count > 0 && $bytes > self::REQUEST_BYTES)) {

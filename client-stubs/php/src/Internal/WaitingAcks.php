@@ -66,7 +66,7 @@ final class WaitingAcks
     {
         $batch = $delivery->batch;
         $delivery->open = false;
-        $batch->acked[] = $delivery;
+        $batch->acked[spl_object_id($delivery)] = $delivery;
         $this->note($batch, 1, $delivery->bytes(), $now);
     }
 
@@ -100,9 +100,8 @@ final class WaitingAcks
     public function leave(Delivery $delivery): void
     {
         $batch = $delivery->batch;
-        $at = $batch->ackedCount > 0 ? array_search($delivery, $batch->acked, true) : false;
-        if ($at !== false) {
-            array_splice($batch->acked, $at, 1);
+        if (isset($batch->acked[spl_object_id($delivery)])) {
+            unset($batch->acked[spl_object_id($delivery)]);
             $batch->divided = true;
             $batch->ackedCount--;
             $batch->ackedBytes -= $delivery->bytes();
@@ -110,6 +109,22 @@ final class WaitingAcks
             $this->bytes -= $delivery->bytes();
         }
         $this->remove($delivery);
+    }
+
+    /**
+     * Returns the deliveries of batches with a record that has no outcome, or an acknowledgement that was not sent.
+     *
+     * @return list<Delivery>
+     */
+    public function deliveries(): array
+    {
+        $deliveries = [];
+        foreach ($this->open as $batch) {
+            $batch->split();
+            array_push($deliveries, ...$batch->deliveries);
+        }
+
+        return $deliveries;
     }
 
     /**
@@ -223,7 +238,7 @@ final class WaitingAcks
         $batch->acked = [];
         $this->forget($batch);
 
-        return $items;
+        return array_values($items);
     }
 
     /** Lets a batch go that has nothing to extend and nothing to send. */

@@ -16,7 +16,7 @@ final class WireBatch
     /** @var list<Delivery> without those of `runs` */
     public array $deliveries = [];
 
-    /** @var list<Delivery> acknowledged, and not sent yet; without those of `runs` */
+    /** @var array<int, Delivery> acknowledged, and not sent yet, by object id; without those of `runs` */
     public array $acked = [];
 
     /** Records that are acknowledged, and not sent yet. */
@@ -36,6 +36,9 @@ final class WireBatch
 
     /** Some records are settled, or dropped, apart from the others. */
     public bool $divided = false;
+
+    /** The sidecar has answered the item that acknowledged the batch. */
+    public bool $confirmed = false;
 
     /** Handlers may begin its records: the connection that brought them, and the lease of their shard, are there. */
     public bool $current = true;
