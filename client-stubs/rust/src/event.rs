@@ -75,7 +75,7 @@ pub enum Event {
     SettleFailed {
         /// The id of the delivery.
         ack_id: String,
-        /// `UNKNOWN`, `FENCED`, `EXPIRED` or `MALFORMED`.
+        /// `UNKNOWN`, `FENCED`, `EXPIRED`, `SETTLED` or `MALFORMED`.
         reason: String,
         /// The sentence of the sidecar.
         message: String,

@@ -27,13 +27,20 @@ async fn records_behind_a_retry_are_handed_out_behind_its_redelivery() {
     assert_eq!(server.settles()[0].0, expected);
 }
 
+/// It took nothing back. SETTLED: another delivery of the record was settled.
 #[tokio::test]
 async fn records_behind_a_refused_retry_are_handed_out() {
-    let server = server_of(vec![session(), first(1), first(2), first(3)]).await;
-    server.answer_settle(failed("a1.1", "MALFORMED"));
-    let mut consumer = consumer(&server);
-    next(&mut consumer).await.retry("not yet");
-    assert_eq!(take(&mut consumer, 2).await, numbers(&[("2", 1), ("3", 1)]));
+    for reason in ["MALFORMED", "SETTLED"] {
+        let server = server_of(vec![session(), first(1), first(2), first(3)]).await;
+        server.answer_settle(failed("a1.1", reason));
+        let events = Events::default();
+        let mut consumer = events.consumer(&server);
+        next(&mut consumer).await.retry("not yet");
+        assert_eq!(take(&mut consumer, 2).await, numbers(&[("2", 1), ("3", 1)]));
+        assert_eq!(consumer.failed(), 1);
+        let is_reported = |event: &Event| matches!(event, Event::SettleFailed { reason: told, .. } if told == reason);
+        wait_until("the app gets the refusal", || events.all().iter().any(is_reported)).await;
+    }
 }
 
 /// The sidecar was restarted. The barrier may be the one that it wrote before.
