@@ -124,14 +124,22 @@ final class RedeliveredRecordsTest extends TestCase
         $this->assertHandedOut('1.1', '2.1', '3.1');
     }
 
-    public function testRepeatedRetryOfAMalformedIdCountsAsRefused(): void
+    /** @return array<string, array{string}> */
+    public function refusals(): array
+    {
+        return ['malformed' => ['MALFORMED'], 'another delivery was settled' => ['SETTLED']];
+    }
+
+    /** @dataProvider refusals */
+    public function testRefusedRetryTakesNothingBack(string $reason): void
     {
         $this->retryWithoutAnAnswer();
-        $this->refuseRepetition('MALFORMED');
+        $this->refuseRepetition($reason);
         $this->assertSame(0, $this->pair->waiting());
         $this->pair->receive(self::BARRIER);
         $this->assertHandedOut('2.1', '3.1');
         $this->assertSame(1, $this->failed());
+        $this->assertContains('settle_failed', array_column($this->pair->events, 'type'));
     }
 
     /** The ack deadline of record 1 has passed: both records are redelivered. */
