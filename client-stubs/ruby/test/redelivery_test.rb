@@ -126,7 +126,7 @@ class RedeliveryTest < ScriptedTestCase
   end
 
   # The sidecar was restarted: the session is one of another process.
-  def test_refused_retry_waits_for_its_barrier
+  def test_first_retry_that_is_unknown_waits_for_the_next_session
     @server.says_barriers = false
     @server.settle_answers << ScriptedServer.item_refusal("a1-1", "UNKNOWN")
     @server.stream(SESSION, record(1), record(2))
@@ -149,10 +149,21 @@ class RedeliveryTest < ScriptedTestCase
     end
   end
 
-  def test_repeated_retry_of_an_unknown_record_counts_as_refused
+  def test_repeated_retry_of_a_malformed_id_counts_as_refused
     records = retry_without_an_answer
-    refuse_repetition("UNKNOWN")
+    refuse_repetition("MALFORMED")
     assert_equal [[2, 1], [3, 1]], handed_out(records, 2)
+    assert_equal 1, consumer.failed
+  end
+
+  # The sidecar accepted the first request, wrote its barrier, and was restarted.
+  def test_repeated_retry_of_an_unknown_id_holds_its_scope_until_the_next_session
+    records = retry_without_an_answer
+    deliver(BARRIER)
+    refuse_repetition("UNKNOWN")
+    @server.stream(SESSION, *(1..3).map { |number| record(number, batch: "b2") })
+    @server.say(nil)
+    assert_equal [[1, 1], [2, 1], [3, 1]], handed_out(records, 3)
     assert_equal 1, consumer.failed
   end
 
@@ -205,7 +216,7 @@ class RedeliveryTest < ScriptedTestCase
     first.retry
     wait_until("the retry is sent") { @server.settles.size >= 2 }
     deliver(second(2), record(3, batch: "b2"))
-    refuse_repetition("UNKNOWN")
+    refuse_repetition("MALFORMED")
     assert_equal [[2, 2], [3, 1]], attempts(batches.next)
   end
 

@@ -529,7 +529,7 @@ class TroubleTest < ScriptedTestCase
   end
 
   def test_records_after_a_refused_retry_are_handed_out
-    @server.settle_answers << ScriptedServer.item_refusal("a1-1", "UNKNOWN")
+    @server.settle_answers << ScriptedServer.item_refusal("a1-1", "MALFORMED")
     records = retry_while_others_wait
     assert_equal [2, 3], numbers(Array.new(2) { records.next })
     assert_equal 1, consumer.failed

@@ -18,6 +18,7 @@ module KinesisSidecar
     class Engine
       HEARTBEATS_MISSED = 3
       HEARTBEAT_SECONDS = 10.0
+      SESSION_ENDED = "UNKNOWN" # Reason of a refusal: the sidecar was restarted. It may have accepted an earlier copy.
 
       # The records that have an outcome which the engine has not processed. MRI appends and shifts atomically.
       attr_reader :outcomes
@@ -127,8 +128,8 @@ module KinesisSidecar
           @failed += 1
           @options.tell({ "type" => "settle_failed", **failure })
         end
-        ids = refused.map { |failure| failure["ack_id"] }
-        request.holds.each { |hold| hold.answered(!ids.include?(hold.record.settle_id)) }
+        reasons = refused.to_h { |failure| failure.values_at("ack_id", "reason") }
+        request.holds.each { |hold| judge(hold, reasons) }
         resolve
       end
 
@@ -221,6 +222,14 @@ module KinesisSidecar
         @outbox.opened(event, now)
         @holds.reset.each { |scope| @hand_out.call(Resolved.new(scope)) }
         @session_open = true
+      end
+
+      # @param reasons [Hash{String => String}] of the refusals, by ack_id
+      def judge(hold, reasons)
+        id = hold.record.settle_id
+        return if reasons[id] == SESSION_ENDED # The next session releases the scope.
+
+        hold.answered(!reasons.key?(id))
       end
 
       # The request is answered: the sidecar has confirmed or refused the outcomes of its records.
