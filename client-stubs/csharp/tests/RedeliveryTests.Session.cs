@@ -65,17 +65,33 @@ namespace KinesisSidecar.Client.Tests
         }
 
         [Test]
-        public void repeated_retry_of_an_unknown_record_counts_as_refused()
+        public void repeated_retry_of_a_malformed_id_counts_as_refused()
         {
             using (var consumer = ConsumerWithUnansweredRetry())
             {
-                RefuseRepetition("UNKNOWN");
+                RefuseRepetition("MALFORMED");
                 Eventually.Until("the refusal is counted", () => consumer.Failed == 1);
-                /* Without a barrier the session is one of another process. */
                 Assert.IsTrue(IsHeld(consumer));
                 _sidecar.Stream.Barrier(BarrierOf(0));
                 AssertNext(consumer, "1002/1", "1003/1");
                 UntilEvents("settle_failed", 1);
+            }
+        }
+
+        /// <summary>The sidecar accepted the first request, wrote its barrier, and was restarted.</summary>
+        [Test]
+        public void repeated_retry_of_an_unknown_id_holds_its_lane_until_the_next_session()
+        {
+            using (var consumer = ConsumerWithUnansweredRetry())
+            {
+                _sidecar.Stream.Barrier(BarrierOf(0));
+                UntilReceived();
+                RefuseRepetition("UNKNOWN");
+                Eventually.Until("the refusal is counted", () => consumer.Failed == 1);
+                Assert.IsTrue(IsHeld(consumer));
+                _sidecar.Deliver("c", 1, 2, 3);
+                _sidecar.Stream.Break();
+                AssertNext(consumer, "1001/1", "1002/1", "1003/1");
             }
         }
 

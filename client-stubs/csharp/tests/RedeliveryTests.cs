@@ -111,7 +111,7 @@ namespace KinesisSidecar.Client.Tests
         public void records_behind_a_refused_retry_are_handed_out()
         {
             _sidecar.SettleAnswer = request =>
-                request.Has("retry") ? ScriptedSidecar.Refused("b-1", "UNKNOWN") : ScriptedSidecar.Ok;
+                request.Has("retry") ? ScriptedSidecar.Refused("b-1", "MALFORMED") : ScriptedSidecar.Ok;
             _sidecar.Deliver("b", 1, 2);
             using (var running = Run(FailOnce))
             {

@@ -516,13 +516,14 @@ namespace KinesisSidecar.Client
             }
         }
 
-        /// <summary>Notes the answer to a request. Refused: the ids of the settlements that failed.</summary>
-        internal void Answered(SettleRequest request, HashSet<string> refused)
+        /// <summary>Notes the answer to a request. Refused: the reasons of the settlements that failed, by
+        /// ack_id.</summary>
+        internal void Answered(SettleRequest request, Dictionary<string, string> refused)
         {
             lock (_lock)
             {
                 _failed += refused.Count;
-                Confirm(request, refused.Contains);
+                Confirm(request, refused);
             }
         }
 
@@ -603,13 +604,18 @@ namespace KinesisSidecar.Client
             return request;
         }
 
-        private void Confirm(SettleRequest request, Predicate<string> refused)
+        private void Confirm(SettleRequest request, Dictionary<string, string> refused)
         {
             if (request != _unanswered)
                 return;
             _unanswered = null;
             foreach (var hold in request.Holds)
-                hold.IsAccepted = !refused(hold.AckId);
+            {
+                /* The sidecar was restarted, and may have accepted an earlier copy: the next session frees the lane. */
+                if (refused.TryGetValue(hold.AckId, out string reason) && reason == "UNKNOWN")
+                    continue;
+                hold.IsAccepted = reason == null;
+            }
             ResolveHolds();
         }
 

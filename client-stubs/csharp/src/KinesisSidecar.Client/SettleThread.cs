@@ -100,7 +100,10 @@ namespace KinesisSidecar.Client
                 return;
             var refused = answer.Failed.Select(item => new ConsumerEvent("settle_failed", item))
                 .Where(request.IsRefused).ToList();
-            _state.Answered(request, new HashSet<string>(refused.Select(failure => failure.Text("ack_id"))));
+            var reasons = new Dictionary<string, string>();
+            foreach (var failure in refused)
+                reasons[failure.Text("ack_id")] = failure.Text("reason");
+            _state.Answered(request, reasons);
             foreach (var failure in refused)
                 _settings.OnEvent?.Invoke(failure);
         }
