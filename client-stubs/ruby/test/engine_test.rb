@@ -26,6 +26,18 @@ class EngineTest < TestCase
     @items.shift(@items.size).flatten.each(&:begin)
   end
 
+  # The records wait.
+  def receive_batch(batch, *records)
+    receive(0.0, *records.map { |number, attempt| ScriptedServer.record(number, attempt: attempt, batch: batch) })
+  end
+
+  # A loop was left that had the records.
+  # @return [Array<Array<Integer>>] number and attempt of what the next loop begins
+  def begin_again(records)
+    again = records.select(&:give_back) + @items.shift(@items.size).grep(Array).flatten
+    again.select(&:begin).map { |record| [record.sequence_number.to_i, record.attempt] }
+  end
+
   # @return [Array<String>] the ids that are extended
   def extended(now)
     request = @engine.request(now) or return []
@@ -48,5 +60,60 @@ class EngineTest < TestCase
     assert_equal ["b2"], extended(3590.0)
     deliver("b3", [3, 2], now: 3590.0)
     assert_equal %w[a2-1 b3], extended(3700.0)
+  end
+
+  # --- Records of a loop that was left ---
+
+  def test_redelivery_replaces_a_redelivered_record_that_was_given_back
+    had = deliver("b1", [1, 1], now: 0.0)
+    receive_batch("b2", [1, 2])
+    refute_predicate had.first, :give_back
+    receive_batch("b3", [1, 3])
+    assert_equal [[1, 3]], begin_again([])
+  end
+
+  def test_records_given_back_wait_for_their_redelivery_after_that_of_an_earlier_one
+    had = deliver("b1", [1, 1], [2, 1], [3, 1], now: 0.0)
+    receive_batch("b2", [1, 2])
+    assert_equal [[1, 1]], begin_again(had)
+    receive_batch("b3", [2, 2], [3, 2])
+    assert_equal [[2, 1], [3, 1]], begin_again([])
+  end
+
+  def test_record_given_back_after_an_accepted_retry_waits_for_its_redelivery
+    first, second = deliver("b1", [1, 1], [2, 1], now: 0.0)
+    first.retry
+    extended(0.0)
+    receive(0.0, { "type" => "barrier", "barrier" => "1" })
+    assert_empty begin_again([first, second])
+    receive_batch("b2", [1, 2], [2, 2])
+    assert_equal [[1, 2], [2, 2]], begin_again([])
+  end
+
+  def test_record_given_back_may_be_settled_before_its_redelivery
+    had = deliver("b1", [1, 1], [2, 1], now: 0.0)
+    receive_batch("b2", [1, 2])
+    assert_equal [[1, 1]], begin_again(had)
+    had[1].ack
+    receive_batch("b3", [2, 2])
+    assert_empty begin_again([])
+    assert_equal ["a2-2"], @engine.request(0.0, everything: true).items.map { |item| item["ack_id"] }
+  end
+
+  def test_record_given_back_after_its_lease_is_lost_waits_for_its_redelivery
+    had = deliver("b1", [1, 1], now: 0.0)
+    receive(0.0, { "type" => "lease_lost", "shard_id" => "shardId-000000000000" })
+    assert_empty begin_again(had)
+    receive_batch("b2", [1, 1])
+    assert_equal [[1, 1]], begin_again([])
+  end
+
+  def test_record_given_back_after_its_session_waits_for_its_redelivery
+    had = deliver("b1", [1, 1], now: 0.0)
+    @engine.disconnected
+    assert_empty begin_again(had)
+    receive(0.0, ScriptedServer::SESSION)
+    receive_batch("b2", [1, 2])
+    assert_equal [1], begin_again([]).map(&:first)
   end
 end

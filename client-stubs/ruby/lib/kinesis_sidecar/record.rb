@@ -177,8 +177,8 @@ module KinesisSidecar
     # @api private
     # @return [Boolean] false: the record is not the app's any more, because it is redelivered
     def begin
-      @ahead = false if @ahead
       @group.engine.beginning.synchronize do
+        @ahead = false if @ahead
         return false if @state || !@group.current
 
         @group.kept[identity] = self
@@ -191,19 +191,23 @@ module KinesisSidecar
     # The app left the loop that had the record.
     # @api private
     # @return [Boolean] whether it is to be handed out again; false: it has an outcome, or waits in the place of its
-    #   redelivery
+    #   redelivery, now or when it comes
     def give_back
-      return false if outcome
+      @group.engine.beginning.synchronize do
+        return false if outcome
 
-      @group.kept.delete(identity)
-      @state = nil
-      !@ahead
+        @state = nil
+        return false if @ahead
+
+        @group.kept.delete(identity)
+        true
+      end
     end
 
     # @api private
-    # @return [Boolean] whether the app has, or had, the record
+    # @return [Boolean] whether the app has the record, without an outcome
     def begun?
-      !@state.nil? && @state != :taken_back
+      @state == :begun
     end
 
     # The engine takes the outcome.
@@ -221,10 +225,10 @@ module KinesisSidecar
       @state == :acked || @processed
     end
 
-    # A retry of an earlier record has this record redelivered.
+    # The sidecar took the record back: it redelivers it. The app keeps it until its loop is left, if it has it.
     # @api private
     def take_back
-      @state = :taken_back
+      begun? ? @ahead = true : @state = :taken_back
     end
 
     # From now on the outcome of this record settles the redelivery.

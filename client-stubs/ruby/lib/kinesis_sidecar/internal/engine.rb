@@ -156,13 +156,13 @@ module KinesisSidecar
         @hand_out.call(records) unless records.empty?
       end
 
-      # Takes a record back unless the app has begun it.
+      # Notes that the sidecar took the record back.
       def drop(record)
         @beginning.synchronize do
-          next if record.begun? || record.outcome
+          next if record.outcome
 
           record.take_back
-          record.group.divide
+          record.group.divide unless record.begun?
         end
       end
 
@@ -264,10 +264,11 @@ module KinesisSidecar
         end
       end
 
-      # @return [Record, nil] the earlier delivery; nil if its retry may have caused the redelivery
+      # @return [Record, nil] the earlier delivery; nil if its retry may have caused the redelivery, or if the app has
+      #   given it back and the sidecar has taken it back
       def kept_for(redelivery)
         record = @kept[redelivery.identity]
-        record unless record && @outbox.retrying?(record)
+        record unless record && (record.outcome == :taken_back || @outbox.retrying?(record))
       end
 
       # From now on the outcome of the record settles the redelivery.
