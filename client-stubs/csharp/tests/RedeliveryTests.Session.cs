@@ -259,6 +259,83 @@ namespace KinesisSidecar.Client.Tests
         }
 
         [Test]
+        public void record_given_back_after_an_accepted_retry_waits_for_its_redelivery()
+        {
+            _answer = ScriptedSidecar.Ok;
+            _sidecar.Deliver("b", 1, 2);
+            using (var consumer = Open())
+            {
+                var batch = NextBatch(consumer, 2);
+                batch[0].Retry();
+                UntilRetries(1);
+                _sidecar.Stream.Barrier(BarrierOf(0));
+                UntilReceived();
+                batch[1].Extend(TimeSpan.FromMinutes(1));
+                UntilSettled("extend", "b-2"); /* The retry was answered before. */
+                BeginLoop(consumer);
+                Assert.IsTrue(IsHeld(consumer));
+                Redeliver("c", 2, 1, 2);
+                AssertNext(consumer, "1001/2", "1002/1");
+            }
+        }
+
+        [Test]
+        public void records_given_back_wait_for_their_redelivery_after_that_of_an_earlier_one()
+        {
+            _answer = ScriptedSidecar.Ok;
+            _sidecar.Deliver("b", 1, 2, 3);
+            using (var consumer = Open())
+            {
+                var batch = NextBatch(consumer, 3);
+                Redeliver("c", 2, 1);
+                BeginLoop(consumer);
+                AssertNext(consumer, "1001/1");
+                Assert.IsTrue(IsHeld(consumer));
+                _answer = ScriptedSidecar.NoAnswer;
+                batch[2].Drop();
+                Redeliver("d", 2, 2, 3, 4);
+                _answer = ScriptedSidecar.Ok;
+                AssertNext(consumer, "1002/1", "1004/2");
+                UntilSettled("drop", "d-3");
+                UntilSettled("ack", "d-2");
+            }
+        }
+
+        [Test]
+        public void redelivery_replaces_a_redelivered_record_that_was_given_back()
+        {
+            _sidecar.Deliver("b", 1);
+            using (var consumer = Open())
+            {
+                Next(consumer);
+                Redeliver("c", 2, 1);
+                BeginLoop(consumer);
+                Redeliver("d", 3, 1);
+                AssertNext(consumer, "1001/3");
+                Assert.IsTrue(IsHeld(consumer));
+            }
+        }
+
+        [Test]
+        public void record_given_back_after_its_connection_is_lost_waits_for_its_redelivery()
+        {
+            _answer = ScriptedSidecar.Ok;
+            _sidecar.Deliver("b", 1);
+            using (var consumer = Open())
+            {
+                Next(consumer);
+                UntilEvents("heartbeat", 1);
+                _sidecar.Stream.Break();
+                UntilEvents("disconnected", 1);
+                BeginLoop(consumer);
+                Assert.IsTrue(IsHeld(consumer));
+                _sidecar.Deliver("c", 1, 2);
+                AssertNext(consumer, "1001/1", "1002/1");
+                UntilSettled("ack", "c-1");
+            }
+        }
+
+        [Test]
         public void redelivery_of_another_retried_record_does_not_end_a_hold()
         {
             _sidecar.Deliver("b", 1, 2);

@@ -141,7 +141,11 @@ namespace KinesisSidecar.Client
         internal void Disconnected()
         {
             lock (_lock)
+            {
                 Drop(record => true);
+                foreach (var batch in _batches)
+                    batch.IsLost = true;
+            }
         }
 
         private void Add(Record record)
@@ -149,8 +153,8 @@ namespace KinesisSidecar.Client
             if (_current == null || _current.Id != record.BatchId)
                 NextBatch(record);
             _lanes.Assign(record, _settings.Ordering);
-            if (record.Attempt > 1)
-                _lanes.Replace(record).ForEach(replaced => Close(replaced.Batch));
+            foreach (var replaced in _lanes.Deliver(record))
+                Close(replaced.Batch);
             if (EarlierOf(record) is Record earlier)
             {
                 Adopt(earlier, record);
@@ -206,7 +210,7 @@ namespace KinesisSidecar.Client
         }
 
         /// <summary>Moves a record to the batch of its redelivery. An outcome that waits to be sent, and is not an
-        /// acknowledgement, keeps its place and its hold.</summary>
+        /// acknowledgement, keeps its place and its hold. The app gets a record that it has given back.</summary>
         private void Adopt(Record record, Record redelivery)
         {
             bool isOfSession = record.Batch.Generation == _generation;
@@ -222,6 +226,10 @@ namespace KinesisSidecar.Client
                 Close(record.Batch);
             else if (record.Outcome != Outcome.None)
                 Accept(record);
+            else if (record.IsAwaited)
+                _lanes.Add(record);
+            record.IsTakenBack = false;
+            record.IsAwaited = false;
         }
 
         private void ConfirmRetry(Record redelivery)
@@ -300,7 +308,8 @@ namespace KinesisSidecar.Client
         private bool IsSettled(Record record) => record.Outcome != Outcome.None &&
             (record.IsRedriven || (_heads.TryGetValue(record.ShardId, out var head) && head.IsAfter(record)));
 
-        private static bool IsWithTheApp(Record record) => record.IsBegun && record.Outcome == Outcome.None;
+        private static bool IsWithTheApp(Record record) =>
+            (record.IsBegun || record.IsAwaited) && record.Outcome == Outcome.None;
 
         private bool IsOfEndedEpoch(Record record) => !record.IsRedriven &&
             _heads.TryGetValue(record.ShardId, out var head) && head.Epoch != record.Batch.Epoch;
@@ -387,8 +396,8 @@ namespace KinesisSidecar.Client
                 return await waiter.Task.ConfigureAwait(false);
         }
 
-        /// <summary>Lets records without an outcome, of a loop that was left, be taken again, unless they will be
-        /// redelivered.</summary>
+        /// <summary>Lets records without an outcome, of a loop that was left, be taken again. Those that will be
+        /// redelivered wait for that.</summary>
         internal void PutBack(IEnumerable<Record> records)
         {
             lock (_lock)
@@ -398,6 +407,7 @@ namespace KinesisSidecar.Client
                     if (record.Outcome == Outcome.None)
                         PutBack(record);
                 }
+                _lanes.EndLoop();
                 Wake();
             }
         }
@@ -405,9 +415,9 @@ namespace KinesisSidecar.Client
         private void PutBack(Record record)
         {
             record.IsBegun = false;
-            if (_unconfirmed.TryGetValue(record.Identity, out var kept) && kept == record)
-                _unconfirmed.Remove(record.Identity);
-            if (record.Batch.Generation == _generation && !record.Batch.IsLost)
+            if (record.Batch.Generation != _generation || record.Batch.IsLost || record.IsTakenBack)
+                record.IsAwaited = true;
+            else
                 _lanes.PutBack(record);
         }
 

@@ -28,7 +28,7 @@ namespace KinesisSidecar.Client
         /// <summary>Includes records that were redelivered, and so are in a later batch, too.</summary>
         internal List<Record> Records { get; } = new List<Record>();
 
-        /// <summary>Whether the lease of its shard is lost.</summary>
+        /// <summary>Whether its connection or the lease of its shard is lost.</summary>
         internal bool IsLost { get; set; }
 
         /// <summary>Whether no further record of it comes.</summary>

@@ -14,8 +14,8 @@ namespace KinesisSidecar.Client
 
         internal Queue<Record> Waiting { get; } = new Queue<Record>();
 
-        /// <summary>The last record that was added.</summary>
-        private Record _last;
+        /// <summary>The last record that the stream brought; null: none.</summary>
+        internal Record Delivered { get; set; }
 
         /// <summary>Retries without an answer or a barrier. No record of the lane is handed out until then.</summary>
         internal List<Hold> Holds { get; } = new List<Hold>();
@@ -31,22 +31,13 @@ namespace KinesisSidecar.Client
 
         internal bool IsReady => Waiting.Count > 0 && !IsBusy && Holds.Count == 0;
 
-        internal void Add(Record record)
-        {
-            Waiting.Enqueue(record);
-            _last = record;
-        }
-
-        /// <summary>Returns true if records wait from the position of the record on.</summary>
-        internal bool HasFrom(Record record) => Waiting.Count > 0 && !record.IsAfter(_last);
-
         /// <summary>Adds a record before the later ones.</summary>
         internal void Insert(Record record)
         {
             var later = new List<Record>();
             Remove(other => !IsOrdered || other.IsAfter(record), later);
-            Add(record);
-            later.ForEach(Add);
+            Waiting.Enqueue(record);
+            later.ForEach(Waiting.Enqueue);
         }
 
         /// <summary>Removes the waiting records that match, and notes them.</summary>
@@ -58,7 +49,7 @@ namespace KinesisSidecar.Client
                 if (which(record))
                     removed.Add(record);
                 else
-                    Add(record);
+                    Waiting.Enqueue(record);
             }
         }
     }

@@ -10,6 +10,8 @@ namespace KinesisSidecar.Client
     /// </summary>
     internal sealed class Lanes
     {
+        private static readonly List<Record> None = new List<Record>();
+
         private readonly Dictionary<string, Dictionary<int, Lane>> _shards =
             new Dictionary<string, Dictionary<int, Lane>>();
 
@@ -22,6 +24,9 @@ namespace KinesisSidecar.Client
         /// <summary>Lanes with a retry that is not resolved.</summary>
         private readonly HashSet<Lane> _held = new HashSet<Lane>();
         private readonly Queue<Lane> _ready = new Queue<Lane>();
+
+        /// <summary>The records that a loop of the app has. Some have an outcome.</summary>
+        private readonly List<Record> _withLoop = new List<Record>();
 
         /* Records of one shard come together. */
         private string _lastShardId;
@@ -46,26 +51,29 @@ namespace KinesisSidecar.Client
         /// <summary>Adds a record that has a lane.</summary>
         internal void Add(Record record)
         {
-            record.Lane.Add(record);
+            record.Lane.Waiting.Enqueue(record);
             List(record.Lane);
         }
 
         /// <summary>
-        /// Removes the records that wait in the lane from the position of a redelivery on, and returns them. The
-        /// sidecar delivers a lane in order: it took them back, and redelivers them after this one.
+        /// Notes a record that the stream brought. The sidecar delivers a lane in order: a redelivery that does not
+        /// follow the last record shows that it took the records from this position on back, and redelivers them after
+        /// this one. Returns those of them that wait, which are removed.
         /// </summary>
-        internal List<Record> Replace(Record redelivery)
+        internal List<Record> Deliver(Record record)
         {
-            var replaced = new List<Record>();
-            if (redelivery.Lane.IsOrdered && redelivery.Lane.HasFrom(redelivery))
-                redelivery.Lane.Remove(record => !redelivery.IsAfter(record), replaced);
-            return replaced;
+            var last = record.Lane.Delivered;
+            record.Lane.Delivered = record;
+            bool isRedelivered = record.Attempt > 1 && record.Lane.IsOrdered && last != null;
+            return isRedelivered && !record.IsAfter(last) ? TakeBackFrom(record) : None;
         }
 
         /// <summary>Takes the next record, or returns null. Exclusive: no other record of an ordered lane is taken
-        /// until the lane is released.</summary>
+        /// until the lane is released. Otherwise a loop takes it.</summary>
         internal Record Take(bool exclusive)
         {
+            if (_withLoop.Count > 0 && _withLoop[0].Outcome != Outcome.None)
+                _withLoop.RemoveAll(record => record.Outcome != Outcome.None);
             while (_ready.Count > 0)
             {
                 var lane = _ready.Dequeue();
@@ -75,11 +83,16 @@ namespace KinesisSidecar.Client
                 var record = lane.Waiting.Dequeue();
                 record.IsBegun = true;
                 lane.IsBusy = exclusive && lane.IsOrdered;
+                if (!exclusive)
+                    _withLoop.Add(record);
                 List(lane);
                 return record;
             }
             return null;
         }
+
+        /// <summary>Notes that no loop has a record.</summary>
+        internal void EndLoop() => _withLoop.Clear();
 
         /// <summary>Puts a record that was taken back, before the later ones of its lane.</summary>
         internal void PutBack(Record record)
@@ -116,7 +129,7 @@ namespace KinesisSidecar.Client
             {
                 if (!lane.Holds.TrueForAll(hold => hold.IsResolved(barrierSeen)))
                     continue;
-                lane.Remove(record => lane.Holds.Exists(hold => hold.TakesBack(record)), takenBack);
+                TakeBack(lane, record => lane.Holds.Exists(hold => hold.TakesBack(record)), takenBack);
                 free.Add(lane);
             }
             free.ForEach(Free);
@@ -133,7 +146,7 @@ namespace KinesisSidecar.Client
             foreach (var hold in redelivery.Lane.Holds.FindAll(hold => hold.IsOf(redelivery)))
             {
                 hold.IsAccepted = true;
-                redelivery.Lane.Remove(hold.TakesBack, takenBack);
+                TakeBack(redelivery.Lane, hold.TakesBack, takenBack);
                 hold.Barrier = 0;
             }
             return takenBack;
@@ -149,6 +162,22 @@ namespace KinesisSidecar.Client
             foreach (var lane in _lanes)
                 lane.Remove(which, removed);
             return removed;
+        }
+
+        private List<Record> TakeBackFrom(Record redelivery)
+        {
+            var removed = new List<Record>();
+            TakeBack(redelivery.Lane, record => !redelivery.IsAfter(record), removed);
+            return removed;
+        }
+
+        /// <summary>Takes records of the lane back: removes and notes those that wait, and marks those that a loop
+        /// has.</summary>
+        private void TakeBack(Lane lane, Predicate<Record> which, List<Record> removed)
+        {
+            lane.Remove(which, removed);
+            foreach (var record in _withLoop)
+                record.IsTakenBack |= record.Lane == lane && which(record);
         }
 
         private Lane LaneOf(string shardId, int number)

@@ -121,6 +121,12 @@ namespace KinesisSidecar.Client
         /// <summary>Whether the app has got the record.</summary>
         internal bool IsBegun { get; set; }
 
+        /// <summary>Whether the sidecar took it back after a loop of the app had taken it.</summary>
+        internal bool IsTakenBack { get; set; }
+
+        /// <summary>Whether the app has given it back and gets it in the place of its redelivery.</summary>
+        internal bool IsAwaited { get; set; }
+
         /// <summary>Whether its outcome is in a request.</summary>
         internal bool IsSent { get; set; }
 
