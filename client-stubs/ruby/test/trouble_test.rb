@@ -528,11 +528,14 @@ class TroubleTest < ScriptedTestCase
     end
   end
 
-  def test_records_after_a_refused_retry_are_handed_out
-    @server.settle_answers << ScriptedServer.item_refusal("a1-1", "MALFORMED")
-    records = retry_while_others_wait
-    assert_equal [2, 3], numbers(Array.new(2) { records.next })
-    assert_equal 1, consumer.failed
+  # SETTLED: another delivery of the record was settled.
+  %w[MALFORMED SETTLED].each do |reason|
+    define_method(:"test_records_after_a_retry_that_is_refused_as_#{reason}_are_handed_out") do
+      @server.settle_answers << ScriptedServer.item_refusal("a1-1", reason)
+      records = retry_while_others_wait
+      assert_equal [2, 3], numbers(Array.new(2) { records.next })
+      assert_equal 1, consumer.failed
+    end
   end
 
   def test_other_shards_are_handed_out_while_a_retry_waits
