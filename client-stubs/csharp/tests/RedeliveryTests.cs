@@ -107,11 +107,13 @@ namespace KinesisSidecar.Client.Tests
                 running.UntilHandled(1, 2);
         }
 
-        [Test]
-        public void records_behind_a_refused_retry_are_handed_out()
+        /// <summary>SETTLED: another delivery of the record was settled.</summary>
+        [TestCase("MALFORMED")]
+        [TestCase("SETTLED")]
+        public void records_behind_a_refused_retry_are_handed_out(string reason)
         {
             _sidecar.SettleAnswer = request =>
-                request.Has("retry") ? ScriptedSidecar.Refused("b-1", "MALFORMED") : ScriptedSidecar.Ok;
+                request.Has("retry") ? ScriptedSidecar.Refused("b-1", reason) : ScriptedSidecar.Ok;
             _sidecar.Deliver("b", 1, 2);
             using (var running = Run(FailOnce))
             {
