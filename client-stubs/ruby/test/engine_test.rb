@@ -3,6 +3,22 @@
 
 require "test_helper"
 
+# Counts the calls that compare or place a record.
+module CountedRecord
+  class << self
+    attr_accessor :calls
+  end
+  self.calls = 0
+
+  %i[== scope identity position outcome].each do |name|
+    define_method(name) do |*arguments|
+      CountedRecord.calls += 1
+      super(*arguments)
+    end
+  end
+end
+KinesisSidecar::Record.prepend(CountedRecord)
+
 # The engine alone, with a clock of the test.
 class EngineTest < TestCase
   Internal = KinesisSidecar::Internal
@@ -60,6 +76,64 @@ class EngineTest < TestCase
     assert_equal ["b2"], extended(3590.0)
     deliver("b3", [3, 2], now: 3590.0)
     assert_equal %w[a2-1 b3], extended(3700.0)
+  end
+
+  # --- The cost of redeliveries ---
+
+  COUNTS = [200, 2000].freeze # Records in flight.
+
+  # @return [Array<Integer>] calls for each of COUNTS
+  def costs
+    COUNTS.map do |count|
+      setup
+      change = yield count
+      CountedRecord.calls = 0
+      change.call
+      CountedRecord.calls
+    end
+  end
+
+  def assert_same_costs(&block)
+    few, many = costs(&block)
+    assert_operator many, :<=, few
+  end
+
+  # @return [Array<KinesisSidecar::Record>] records from 1 on, in batches of 10
+  def deliver_many(count)
+    (1..count).each_slice(10).flat_map { |numbers| deliver("b#{numbers[0]}", *numbers.map { |one| [one, 1] }, now: 0.0) }
+  end
+
+  def test_redelivery_costs_the_same_however_many_records_the_app_has
+    assert_same_costs do |count|
+      deliver_many(count)
+      -> { receive_batch("again", *(count - 9..count).map { |number| [number, 2] }) }
+    end
+  end
+
+  def test_redelivery_costs_the_same_however_many_records_wait
+    assert_same_costs do |count|
+      receive_batch("all", *(1..count).map { |number| [number, 1] })
+      -> { receive_batch("again", *(count - 9..count).map { |number| [number, 2] }) }
+    end
+  end
+
+  def test_redelivery_costs_the_same_however_many_outcomes_are_not_confirmed
+    assert_same_costs do |count|
+      deliver_many(count).each(&:ack)
+      @engine.request(1.0, everything: true)
+      -> { receive_batch("again", *(count - 9..count).map { |number| [number, 2] }) }
+    end
+  end
+
+  def test_redelivery_after_a_retry_costs_the_same_however_many_records_other_scopes_have
+    assert_same_costs do |count|
+      others = (1..count).map { |number| ScriptedServer.record(number, batch: "others", shard: "other") }
+      receive(0.0, *others)
+      @items.clear
+      deliver("b1", [1, 1], now: 0.0).first.retry
+      extended(0.0)
+      -> { receive_batch("b2", [1, 2]) }
+    end
   end
 
   # --- Records of a loop that was left ---

@@ -11,13 +11,17 @@ module KinesisSidecar
   class Record
     # @api private
     attr_reader :settlement, :group, :line
+    # @api private
+    # @return [Integer] counts the deliveries of the consumer; that of the last one
+    attr_reader :place
 
     # @api private
     # @param line [String] of the stream, as Internal::Line takes it
     # @param group [Internal::Group]
-    def initialize(line, group)
+    def initialize(line, group, place)
       @line = line
       @group = group
+      @place = place
       @state = nil # :begun: the app has the record; an outcome; :acked: the engine has taken the acknowledgement.
     end
 
@@ -233,10 +237,11 @@ module KinesisSidecar
 
     # From now on the outcome of this record settles the redelivery.
     # @api private
-    def adopt(line, group)
-      @settle_line = line
+    def adopt(redelivery)
+      @settle_line = redelivery.line
       @since = since
-      @group = group
+      @group = redelivery.group
+      @place = redelivery.place
       @processed = false
       @ahead = true
       @state = :ack if @state == :acked

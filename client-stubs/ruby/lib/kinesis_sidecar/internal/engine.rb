@@ -48,7 +48,7 @@ module KinesisSidecar
         @session_open = false
         @heartbeat = HEARTBEAT_SECONDS
         @group = nil # Of the last record.
-        @groups_begun = 0
+        @deliveries = 0
         @heads = {} # By shard: the first record of its last batch in the session.
         @stale = 0
         @failed = 0
@@ -148,7 +148,8 @@ module KinesisSidecar
 
       def take(head, lines, now)
         @group = next_group(head, now) unless @group && @group.batch_id == head["batch_id"]
-        records = @group.add(lines)
+        records = @group.add(lines, @deliveries)
+        @deliveries += records.size
         again = records.select { |record| record.scope && Line.again?(record.line) }
         again.each { |redelivery| @waiting.replaced_by(redelivery) { |record| drop(record) } }
         records = with_kept(records) unless @kept.empty? && @holds.none?
@@ -169,7 +170,7 @@ module KinesisSidecar
       def next_group(head, now)
         close_group
         @heads[head["shard_id"]] = head unless head["redriven"] # These have no order.
-        group = Group.new(self, head["batch_id"], head["shard_id"], @groups_begun += 1, now)
+        group = Group.new(self, head["batch_id"], head["shard_id"], now)
         @outbox.groups[group] = true
         group
       end
@@ -194,7 +195,7 @@ module KinesisSidecar
       end
 
       def barrier(number)
-        @holds.barrier_passed(number.to_i, @group ? [@group.number, @group.records.size] : [@groups_begun + 1, 0])
+        @holds.barrier_passed(number.to_i, @deliveries)
         resolve
       end
 
@@ -259,7 +260,7 @@ module KinesisSidecar
         first = @group.records.size - records.size
         records.map.with_index(first) do |redelivery, index|
           record = kept_for(redelivery)
-          record ? adopt(record, redelivery, index) : confirm(redelivery, index)
+          record ? adopt(record, redelivery, index) : confirm(redelivery)
           record || redelivery
         end
       end
@@ -275,17 +276,14 @@ module KinesisSidecar
       def adopt(record, redelivery, index)
         @group.records[index] = record
         @outbox.withdraw(record)
-        record.adopt(redelivery.line, @group)
+        record.adopt(redelivery)
         hold(record) if record.outcome == :retry
         @outcomes << record if record.outcome
       end
 
       # The redelivery of a retried record stands for the answer and the barrier of its retry.
-      def confirm(redelivery, index)
-        return if @holds.none?
-
-        @holds.redelivered(redelivery, [@group.number, index])
-        resolve
+      def confirm(redelivery)
+        resolve if !@holds.none? && @holds.redelivered(redelivery)
       end
 
       def drain(now)
@@ -319,13 +317,7 @@ module KinesisSidecar
       def take_back(scope, holds)
         return if holds.empty?
 
-        @outbox.groups.each_key do |group|
-          group.records.each_with_index do |record, index|
-            next if record.scope != scope
-
-            drop(record) if holds.any? { |hold| hold.takes_back?(record, [group.number, index]) }
-          end
-        end
+        @waiting.of(scope).each { |record| drop(record) if holds.any? { |hold| hold.takes_back?(record) } }
       end
     end
   end

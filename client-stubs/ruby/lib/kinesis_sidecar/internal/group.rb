@@ -5,18 +5,16 @@ module KinesisSidecar
   module Internal
     # The records of one batch_id.
     class Group
-      attr_reader :engine, :outcomes, :kept, :batch_id, :shard_id, :number, :since, :records, :unsent
+      attr_reader :engine, :outcomes, :kept, :batch_id, :shard_id, :since, :records, :unsent
       attr_accessor :open, :bytes, :mixed, :whole, :current, :live
 
       # @param engine [Engine]
-      # @param number [Integer] counts the groups of the consumer
-      def initialize(engine, batch_id, shard_id, number, now)
+      def initialize(engine, batch_id, shard_id, now)
         @engine = engine
         @outcomes = engine.outcomes
         @kept = engine.kept
         @batch_id = batch_id
         @shard_id = shard_id
-        @number = number
         @since = now
         @records = []
         @unsent = []     # Acknowledged records that are not sent.
@@ -28,9 +26,10 @@ module KinesisSidecar
         @live = true     # The sidecar accepts settlements: their session is there.
       end
 
+      # @param place [Integer] of the first record
       # @return [Array<Record>] the records of the lines
-      def add(lines)
-        added = lines.map { |line| Record.new(line, self) }
+      def add(lines, place)
+        added = lines.map.with_index(place) { |line, at| Record.new(line, self, at) }
         @records.concat(added)
         @open += added.size
         @bytes += lines.sum(&:bytesize)

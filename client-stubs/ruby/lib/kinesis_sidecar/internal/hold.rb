@@ -11,7 +11,7 @@ module KinesisSidecar
       def initialize(record)
         @record = record
         @barrier = 0    # 0: not sent.
-        @passed = nil   # Place on the stream after the barrier, or of the redelivery; nil: neither was read.
+        @passed = nil   # Place of the delivery after the barrier, or of the redelivery; nil: neither was read.
         @accepted = nil # nil: not answered.
       end
 
@@ -20,7 +20,7 @@ module KinesisSidecar
       end
 
       # A request that was repeated has its barrier twice: the first one counts.
-      # @param place [Array] number of a group, and index in it
+      # @param place [Integer] of the next delivery
       def barrier_passed(number, place)
         @passed ||= place if @barrier.positive? && @barrier <= number
       end
@@ -35,10 +35,10 @@ module KinesisSidecar
         !@accepted.nil? && !@passed.nil?
       end
 
-      # Whether the accepted retry has the record of the place redelivered. A record of a lost lease takes nothing back:
-      # the app may not begin the others of its epoch.
-      def takes_back?(record, place)
-        @accepted && @record.group.current && (place <=> @passed).negative? &&
+      # Whether the accepted retry has the record redelivered. A record of a lost lease takes nothing back: the app may
+      # not begin the others of its epoch.
+      def takes_back?(record)
+        @accepted && @record.group.current && record.place < @passed &&
           (record.position <=> @record.position).positive?
       end
     end

@@ -46,17 +46,16 @@ module KinesisSidecar
         end
       end
 
-      # @param place [Array] of the next record on the stream
+      # @param place [Integer] of the next delivery
       def barrier_passed(number, place)
         @lock.synchronize { @by_scope.each_value { |holds| holds.each { |hold| hold.barrier_passed(number, place) } } }
       end
 
-      # @param place [Array] of the redelivery
-      def redelivered(record, place)
+      # @return [Boolean] whether a retry of the record holds a scope
+      def redelivered(record)
         @lock.synchronize do
-          @by_scope.fetch(record.scope, []).each do |hold|
-            hold.redelivered(place) if hold.record.identity == record.identity
-          end
+          holds = @by_scope.fetch(record.scope, []).select { |hold| hold.record.identity == record.identity }
+          holds.each { |hold| hold.redelivered(record.place) }.any?
         end
       end
 

@@ -41,7 +41,7 @@ module KinesisSidecar
 
       # Whether the retry of the record was sent. It may cause a redelivery before it is answered.
       def retrying?(record)
-        record.outcome == :retry && !@pending.nil? && @pending.records.include?(record)
+        record.outcome == :retry && !@pending.nil? && @pending.settles?(record)
       end
 
       # The record is redelivered: its outcome goes out with the redelivery alone.
@@ -49,7 +49,7 @@ module KinesisSidecar
         return record.group.divide unless record.processed?
 
         @urgent.delete(record)
-        @pending&.records&.delete(record)
+        @pending&.withdraw(record)
       end
 
       # The record has an outcome.
@@ -57,7 +57,7 @@ module KinesisSidecar
         group = record.group
         unless record.outcome == :ack
           group.divide
-          return @urgent << record
+          return @urgent[record] = true
         end
 
         group.open -= 1
@@ -116,7 +116,7 @@ module KinesisSidecar
         @groups = {}.compare_by_identity
         @acked = {}.compare_by_identity # Since when groups have acknowledgements to send; the oldest is the first.
         @unsent = 0 # Acknowledgements in them.
-        @urgent = []    # Records with another outcome.
+        @urgent = {}.compare_by_identity # Records with another outcome, as keys.
         @pending = nil  # The request without an answer.
       end
 
@@ -131,7 +131,8 @@ module KinesisSidecar
       end
 
       def add_urgent(request)
-        @urgent.shift(request.room).each do |record|
+        @urgent.keys.first(request.room).each do |record|
+          @urgent.delete(record)
           request.add(record.settlement.item(record.settle_id), [record])
           @holds.send_with(request, record.scope, record) if record.outcome == :retry
         end

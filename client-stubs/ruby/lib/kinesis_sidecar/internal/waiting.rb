@@ -15,11 +15,16 @@ module KinesisSidecar
         records.each { |record| (@by_scope[record.scope] ||= []) << record if record.scope }
       end
 
+      # @return [Array<Record>]
+      def of(scope)
+        @by_scope.fetch(scope, [])
+      end
+
       # The sidecar delivers a scope in order. It has taken back the records from the position of the redelivery on, and
       # redelivers them after it.
       # @yieldparam record [Record] one of them, the last one first
       def replaced_by(redelivery)
-        records = @by_scope.fetch(redelivery.scope, [])
+        records = of(redelivery.scope)
         yield records.pop until records.empty? || (records.last.position <=> redelivery.position).negative?
       end
 
