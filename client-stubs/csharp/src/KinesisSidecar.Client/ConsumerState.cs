@@ -39,9 +39,8 @@ namespace KinesisSidecar.Client
         /// </summary>
         private Dictionary<string, Record> _unconfirmed = new Dictionary<string, Record>();
 
-        /// <summary>The records of <see cref="Unconfirmed"/> by their identity, within one call of
-        /// <see cref="Apply"/>; null: not collected.</summary>
-        private Dictionary<string, Record> _earlier;
+        /// <summary>Null: no record was redelivered for a while.</summary>
+        private EarlierRecords _earlier;
 
         /// <summary>Whether this session may have unconfirmed records of an ended lease epoch. Their redeliveries have
         /// the attempt 1.</summary>
@@ -90,6 +89,9 @@ namespace KinesisSidecar.Client
             }
         }
 
+        /// <summary>How many records were collected to find the earlier deliveries of others.</summary>
+        internal long Collected { get; private set; }
+
         internal bool IsClosing
         {
             get
@@ -132,7 +134,6 @@ namespace KinesisSidecar.Client
                     else
                         Control((ConsumerEvent)item);
                 }
-                _earlier = null;
                 Wake();
             }
         }
@@ -186,6 +187,9 @@ namespace KinesisSidecar.Client
         /// <summary>Puts the record into the current batch.</summary>
         private void Enter(Record record)
         {
+            _earlier?.Add(record);
+            if (_earlier != null && _earlier.IsOutgrown(_maxInFlight, _maxInFlightBytes))
+                _earlier = null;
             record.Batch = _current;
             record.BarrierSeen = _barrierSeen;
             _current.Records.Add(record);
@@ -203,10 +207,23 @@ namespace KinesisSidecar.Client
             }
             if (redelivery.Attempt <= 1 && !_isLeaseRegained)
                 return null;
-            _earlier = _earlier ?? ByIdentity(Unconfirmed());
-            _earlier.TryGetValue(redelivery.Identity, out record);
-            /* A retry that was sent may have caused the redelivery. */
-            return record?.Outcome == Outcome.Retry && record.IsSent ? null : record;
+            if (_earlier == null)
+            {
+                _earlier = new EarlierRecords(Unconfirmed());
+                Collected += _earlier.Count;
+            }
+            record = _earlier.Find(redelivery.Identity);
+            return record != null && IsUnconfirmed(record) ? record : null;
+        }
+
+        /// <summary>Returns true if the outcome of a record of this session settles its redelivery. A retry that was
+        /// sent may have caused the redelivery.</summary>
+        private bool IsUnconfirmed(Record record)
+        {
+            if (record.Outcome == Outcome.None)
+                return IsWithTheApp(record);
+            bool isUnanswered = record.SentIn == _unanswered?.Number && record.Outcome != Outcome.Retry;
+            return isUnanswered || !record.IsSent;
         }
 
         /// <summary>Moves a record to the batch of its redelivery. An outcome that waits to be sent, and is not an
@@ -220,7 +237,7 @@ namespace KinesisSidecar.Client
             if (isQueued && record.Outcome == Outcome.Ack)
                 _outbox.Remove(record);
             record.AckId = redelivery.AckId;
-            record.IsSent = false;
+            record.SentIn = 0;
             Enter(record);
             if (isQueued && record.Outcome != Outcome.Ack)
                 Close(record.Batch);
@@ -286,6 +303,7 @@ namespace KinesisSidecar.Client
         {
             _unconfirmed = ByIdentity(_unconfirmed.Values.Where(record => !IsSettled(record)).Concat(Unconfirmed()));
             _heads.Clear();
+            _earlier = null;
             _isLeaseRegained = false;
         }
 
@@ -468,13 +486,13 @@ namespace KinesisSidecar.Client
             record.Reason = reason;
             if (!IsStale(record))
                 Accept(record);
-            else if (_isClosing || !IsUnconfirmed(record))
+            else if (_isClosing || !IsKept(record))
                 _stale++;
         }
 
         private bool IsStale(Record record) => _isClosing || record.Batch.Generation != _generation;
 
-        private bool IsUnconfirmed(Record record) =>
+        private bool IsKept(Record record) =>
             _unconfirmed.TryGetValue(record.Identity, out var kept) && kept == record;
 
         /// <summary>Takes the outcome of a record of this session.</summary>
@@ -602,7 +620,7 @@ namespace KinesisSidecar.Client
             int last = _extensions.Count - 1;
             if (last >= 0 && !_extensions[last].IsFull)
                 return _extensions[last];
-            var request = new SettleRequest(_generation, true);
+            var request = new SettleRequest(_generation, 0);
             _extensions.Add(request);
             return request;
         }

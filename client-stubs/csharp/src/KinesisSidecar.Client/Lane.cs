@@ -12,7 +12,7 @@ namespace KinesisSidecar.Client
             IsOrdered = isOrdered;
         }
 
-        internal Queue<Record> Waiting { get; } = new Queue<Record>();
+        internal RecordQueue Waiting { get; } = new RecordQueue();
 
         /// <summary>The last record that the stream brought; null: none.</summary>
         internal Record Delivered { get; set; }
@@ -35,22 +35,9 @@ namespace KinesisSidecar.Client
         internal void Insert(Record record)
         {
             var later = new List<Record>();
-            Remove(other => !IsOrdered || other.IsAfter(record), later);
+            Waiting.Remove(other => !IsOrdered || other.IsAfter(record), later);
             Waiting.Enqueue(record);
             later.ForEach(Waiting.Enqueue);
-        }
-
-        /// <summary>Removes the waiting records that match, and notes them.</summary>
-        internal void Remove(Predicate<Record> which, List<Record> removed)
-        {
-            for (int count = Waiting.Count; count > 0; count--)
-            {
-                var record = Waiting.Dequeue();
-                if (which(record))
-                    removed.Add(record);
-                else
-                    Waiting.Enqueue(record);
-            }
         }
     }
 }

@@ -65,7 +65,7 @@ namespace KinesisSidecar.Client
             var last = record.Lane.Delivered;
             record.Lane.Delivered = record;
             bool isRedelivered = record.Attempt > 1 && record.Lane.IsOrdered && last != null;
-            return isRedelivered && !record.IsAfter(last) ? TakeBackFrom(record) : None;
+            return isRedelivered && !record.IsAfter(last) ? TakeBackFrom(record, record.Lane) : None;
         }
 
         /// <summary>Takes the next record, or returns null. Exclusive: no other record of an ordered lane is taken
@@ -160,14 +160,16 @@ namespace KinesisSidecar.Client
         {
             var removed = new List<Record>();
             foreach (var lane in _lanes)
-                lane.Remove(which, removed);
+                lane.Waiting.Remove(which, removed);
             return removed;
         }
 
-        private List<Record> TakeBackFrom(Record redelivery)
+        private List<Record> TakeBackFrom(Record redelivery, Lane lane)
         {
             var removed = new List<Record>();
-            TakeBack(redelivery.Lane, record => !redelivery.IsAfter(record), removed);
+            while (lane.Waiting.Count > 0 && !redelivery.IsAfter(lane.Waiting.Last))
+                removed.Add(lane.Waiting.RemoveLast());
+            MarkTakenBack(lane, record => !redelivery.IsAfter(record));
             return removed;
         }
 
@@ -175,7 +177,12 @@ namespace KinesisSidecar.Client
         /// has.</summary>
         private void TakeBack(Lane lane, Predicate<Record> which, List<Record> removed)
         {
-            lane.Remove(which, removed);
+            lane.Waiting.Remove(which, removed);
+            MarkTakenBack(lane, which);
+        }
+
+        private void MarkTakenBack(Lane lane, Predicate<Record> which)
+        {
             foreach (var record in _withLoop)
                 record.IsTakenBack |= record.Lane == lane && which(record);
         }

@@ -18,6 +18,7 @@ namespace KinesisSidecar.Client
         private long _ackBytes;
         private bool _isUrgent;
         private long _lastBarrier;
+        private long _lastRequest;
 
         internal Outbox(long ackIntervalMs)
         {
@@ -93,12 +94,12 @@ namespace KinesisSidecar.Client
         /// along.</summary>
         internal SettleRequest TakeOthers(long generation)
         {
-            var request = new SettleRequest(generation, false);
+            var request = new SettleRequest(generation, ++_lastRequest);
             while (_others.Count > 0 && !request.IsFull)
             {
                 var other = _others.Dequeue();
                 request.Add(other.Key, other.Value);
-                other.Key.IsSent = true;
+                other.Key.SentIn = request.Number;
             }
             if (request.Holds.Count > 0)
                 _lastBarrier++;
@@ -113,7 +114,7 @@ namespace KinesisSidecar.Client
         /// </summary>
         internal SettleRequest TakeAcks(long generation, long nowMs, bool all)
         {
-            var request = new SettleRequest(generation, false);
+            var request = new SettleRequest(generation, ++_lastRequest);
             var left = new List<DeliveredBatch>();
             foreach (var batch in _batches)
             {
@@ -143,7 +144,7 @@ namespace KinesisSidecar.Client
                     request.Add(record, null);
                 else
                     return;
-                record.IsSent = true;
+                record.SentIn = request.Number;
                 batch.Unsent--;
                 _acks--;
                 _ackBytes -= record.DataSegment.Count;

@@ -127,8 +127,11 @@ namespace KinesisSidecar.Client
         /// <summary>Whether the app has given it back and gets it in the place of its redelivery.</summary>
         internal bool IsAwaited { get; set; }
 
+        /// <summary>The number of the request that has its outcome; 0: none.</summary>
+        internal long SentIn { get; set; }
+
         /// <summary>Whether its outcome is in a request.</summary>
-        internal bool IsSent { get; set; }
+        internal bool IsSent => SentIn > 0;
 
         /// <summary>Of the outcome; 0: none.</summary>
         internal long DelayMs { get; set; }

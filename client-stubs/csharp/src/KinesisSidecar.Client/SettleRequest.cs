@@ -20,17 +20,20 @@ namespace KinesisSidecar.Client
 
         private readonly StringBuilder _json = new StringBuilder("{\"settlements\":[");
 
-        internal SettleRequest(long generation, bool isExtension)
+        internal SettleRequest(long generation, long number)
         {
             Generation = generation;
-            IsExtension = isExtension;
+            Number = number;
         }
 
         /// <summary>The generation of the session that all items belong to.</summary>
         internal long Generation { get; }
 
+        /// <summary>Counts the requests that have outcomes, from 1. 0: the request extends ack deadlines.</summary>
+        internal long Number { get; }
+
         /// <summary>Whether it extends ack deadlines, so that failures of its items are ignored.</summary>
-        internal bool IsExtension { get; }
+        internal bool IsExtension => Number == 0;
 
         /// <summary>The records whose outcomes are in it.</summary>
         internal List<Record> Records { get; } = new List<Record>();
