@@ -150,13 +150,14 @@ class Judge:
 class App:
     """The app of a language as a process, and what it reports."""
 
-    def __init__(self, folder, language, way, url, token_file):
-        self.folder, self.language, self.way = folder, language, way
+    def __init__(self, folder, language, way, url, token_file, ask):
+        self.folder, self.language, self.way, self.ask = folder, language, way, ask
         self.env = dict(os.environ, KINESIS_SIDECAR_URL=url, KINESIS_SIDECAR_TOKEN_FILE=token_file)
         self.starts = 0
 
     def start(self):
         self.starts += 1
+        self.before = self.sessions()
         self.path = os.path.join(self.folder, f"app-{self.starts}.out")
         way, concurrency = WAYS[self.way]
         with open(self.path, "wb") as out:
@@ -165,6 +166,14 @@ class App:
                                  start_new_session=True)
         self.reports = open(self.path, "rb")
         self.rest = b""
+
+    def sessions(self):
+        """When the sessions began that have a stream."""
+        return [session["since"] for session in self.ask("GET", "/v1/sessions")["sessions"] if session["attached"]]
+
+    def wait_for_stream(self):
+        """Every app opens its stream after it has a handler of SIGTERM."""
+        wait_until(lambda: self.process.poll() is not None or set(self.sessions()) - set(self.before), 30, "the app has a stream")
 
     def hear(self, judge):
         *lines, self.rest = (self.rest + self.reports.read()).split(b"\n")
@@ -208,7 +217,7 @@ def play(folder, language, way):
         shards += [put["ShardId"] for put in ask("POST", "/v1/local/records", {"Records": entries})["Records"]]
     scopes = [record.key for record in records] if WAYS[way][1] > 1 else shards
     judge = Judge(records, scopes, way == "batches")
-    app = App(folder, language, way, "unix:" + path, token_file)
+    app = App(folder, language, way, "unix:" + path, token_file, ask)
     app.start()
     disturbances = [lambda: kill_sidecar(sidecar, judge, ask), lambda: stop_app(app, judge), lambda: kill_app(app, judge)]
     until = time.monotonic() + SECONDS * PATIENCE
@@ -261,6 +270,7 @@ def kill_sidecar(sidecar, judge, ask):
 
 def stop_app(app, judge, again=True):
     stopped = judge.lives["stopped"]
+    app.wait_for_stream()
     app.process.send_signal(signal.SIGTERM)
     app.end(judge, 0)
     check_equal(judge.lives["stopped"], stopped + 1, "reports that the app has stopped")

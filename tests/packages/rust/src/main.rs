@@ -129,10 +129,12 @@ async fn race(consumer: &mut Consumer) -> Result<bool, Failure> {
 }
 
 /// Loops of an app end by its own signal handlers.
-async fn stop_by_sigterm(stopper: Stopper) {
+fn stop_at_sigterm(stopper: Stopper) {
     let mut terminate = signal(SignalKind::terminate()).expect("SIGTERM can be handled");
-    terminate.recv().await;
-    stopper.stop();
+    tokio::spawn(async move {
+        terminate.recv().await;
+        stopper.stop();
+    });
 }
 
 /// Returns whether the consumer was stopped.
@@ -147,7 +149,7 @@ async fn read(way: &str, client_id: &str, concurrency: usize) -> Result<bool, Fa
         consumer.run(handle).await?;
         return Ok(true);
     }
-    tokio::spawn(stop_by_sigterm(consumer.stopper()));
+    stop_at_sigterm(consumer.stopper());
     let result = match way {
         "each" => each(&mut consumer).await,
         "batches" => batches(&mut consumer).await,
