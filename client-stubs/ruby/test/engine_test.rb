@@ -82,58 +82,76 @@ class EngineTest < TestCase
 
   COUNTS = [200, 2000].freeze # Records in flight.
 
-  # @return [Array<Integer>] calls for each of COUNTS
-  def costs
-    COUNTS.map do |count|
+  # From the first redelivery on the engine knows the earlier records. The second one is counted.
+  # @yieldparam count [Integer] records in flight
+  # @yieldparam batch [String] the batch of the redelivery
+  def assert_same_costs
+    few, many = COUNTS.map do |count|
       setup
-      change = yield count
+      yield count, nil
+      yield count, "b0"
       CountedRecord.calls = 0
-      change.call
+      yield count, "b00"
       CountedRecord.calls
     end
-  end
-
-  def assert_same_costs(&block)
-    few, many = costs(&block)
     assert_operator many, :<=, few
   end
 
-  # @return [Array<KinesisSidecar::Record>] records from 1 on, in batches of 10
+  # Delivers records from 1 on, in batches of 10.
+  # @return [Array<KinesisSidecar::Record>]
   def deliver_many(count)
     (1..count).each_slice(10).flat_map { |numbers| deliver("b#{numbers[0]}", *numbers.map { |one| [one, 1] }, now: 0.0) }
   end
 
+  # Redelivers the last 10 records.
+  def redeliver(batch, count)
+    receive_batch(batch, *(count - 9..count).map { |number| [number, batch.size] })
+  end
+
   def test_redelivery_costs_the_same_however_many_records_the_app_has
-    assert_same_costs do |count|
-      deliver_many(count)
-      -> { receive_batch("again", *(count - 9..count).map { |number| [number, 2] }) }
-    end
+    assert_same_costs { |count, batch| batch ? redeliver(batch, count) : deliver_many(count) }
   end
 
   def test_redelivery_costs_the_same_however_many_records_wait
-    assert_same_costs do |count|
-      receive_batch("all", *(1..count).map { |number| [number, 1] })
-      -> { receive_batch("again", *(count - 9..count).map { |number| [number, 2] }) }
+    assert_same_costs do |count, batch|
+      batch ? redeliver(batch, count) : receive_batch("all", *(1..count).map { |number| [number, 1] })
     end
   end
 
   def test_redelivery_costs_the_same_however_many_outcomes_are_not_confirmed
-    assert_same_costs do |count|
+    assert_same_costs do |count, batch|
+      next redeliver(batch, count) if batch
+
       deliver_many(count).each(&:ack)
       @engine.request(1.0, everything: true)
-      -> { receive_batch("again", *(count - 9..count).map { |number| [number, 2] }) }
     end
   end
 
   def test_redelivery_after_a_retry_costs_the_same_however_many_records_other_scopes_have
-    assert_same_costs do |count|
-      others = (1..count).map { |number| ScriptedServer.record(number, batch: "others", shard: "other") }
-      receive(0.0, *others)
+    assert_same_costs do |count, batch|
+      next receive_batch(batch, [1, batch.size]) if batch
+
+      receive(0.0, *(1..count).map { |number| ScriptedServer.record(number, batch: "others", shard: "other") })
       @items.clear
       deliver("b1", [1, 1], now: 0.0).first.retry
       extended(0.0)
-      -> { receive_batch("b2", [1, 2]) }
     end
+  end
+
+  def test_redeliveries_collect_the_records_of_the_app_seldom
+    deliver_many(1000)
+    CountedRecord.calls = 0
+    (1000...3000).each { |number| receive_batch("c#{number}", [number, 2]) }
+    assert_operator CountedRecord.calls, :<, 20 * 2000
+  end
+
+  def test_record_is_found_after_many_others_were_delivered
+    deliver("b1", [1, 1], now: 0.0)
+    receive_batch("c1", [1, 2])
+    @items.clear
+    (2..3000).each { |number| deliver("b#{number}", [number, 1], now: 0.0).each(&:ack) }
+    receive_batch("c2", [1, 3])
+    assert_empty begin_again([])
   end
 
   # --- Records of a loop that was left ---

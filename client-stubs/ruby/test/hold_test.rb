@@ -5,17 +5,17 @@ require "test_helper"
 
 # The effect of a retry on the other records of its scope.
 class HoldTest < TestCase
-  Retried = Struct.new(:position, :group, :place)
+  Retried = Struct.new(:position, :group)
   Group = Struct.new(:current)
 
   def setup
     @group = Group.new(true)
-    @hold = KinesisSidecar::Internal::Hold.new(Retried.new([5, 0], @group, 0))
+    @hold = KinesisSidecar::Internal::Hold.new(Retried.new([5, 0], @group))
     @hold.barrier = 3
   end
 
   def takes_back?(number, place)
-    @hold.takes_back?(Retried.new([number, 0], nil, place))
+    @hold.takes_back?(Retried.new([number, 0]), place)
   end
 
   def test_accepted_retry_waits_for_its_barrier

@@ -11,17 +11,13 @@ module KinesisSidecar
   class Record
     # @api private
     attr_reader :settlement, :group, :line
-    # @api private
-    # @return [Integer] counts the deliveries of the consumer; that of the last one
-    attr_reader :place
 
     # @api private
     # @param line [String] of the stream, as Internal::Line takes it
     # @param group [Internal::Group]
-    def initialize(line, group, place)
-      @line = line
+    def initialize(line, group)
+      @line = line # MRI keeps three instance variables in the object itself.
       @group = group
-      @place = place
       @state = nil # :begun: the app has the record; an outcome; :acked: the engine has taken the acknowledgement.
     end
 
@@ -150,7 +146,7 @@ module KinesisSidecar
     def scope
       return @scope if defined?(@scope)
 
-      @scope = @group.engine.scope_of(@line, @group.shard_id)
+      @scope = @group.engine.scope_of(@line, @group)
     end
 
     # @api private
@@ -181,15 +177,13 @@ module KinesisSidecar
     # @api private
     # @return [Boolean] false: the record is not the app's any more, because it is redelivered
     def begin
-      @group.engine.beginning.synchronize do
+      @group.beginning.synchronize do
         @ahead = false if @ahead
         return false if @state || !@group.current
 
-        @group.kept[identity] = self
         @state = :begun
       end
-      # The connection may have ended since. Then the engine may not have seen that the app has the record.
-      @group.current || (give_back && false)
+      true
     end
 
     # The app left the loop that had the record.
@@ -197,14 +191,11 @@ module KinesisSidecar
     # @return [Boolean] whether it is to be handed out again; false: it has an outcome, or waits in the place of its
     #   redelivery, now or when it comes
     def give_back
-      @group.engine.beginning.synchronize do
+      @group.beginning.synchronize do
         return false if outcome
 
         @state = nil
-        return false if @ahead
-
-        @group.kept.delete(identity)
-        true
+        !@ahead
       end
     end
 
@@ -214,14 +205,26 @@ module KinesisSidecar
       @state == :begun
     end
 
+    # @api private
+    # @return [Boolean] whether the app has the record, gets it in the place of its redelivery, or has given it an outcome
+    def with_app?
+      @state.nil? ? @ahead : @state != :taken_back
+    end
+
     # The engine takes the outcome.
     # @api private
     # @return [Boolean] false: the engine has taken it before
     def process
+      return @state = :acked if @state == :ack
       return false if processed?
 
-      @state == :ack ? @state = :acked : @processed = true
-      true
+      @processed = true
+    end
+
+    # @api private
+    # @return [Boolean] whether the engine has taken the acknowledgement
+    def acked?
+      @state == :acked
     end
 
     # @api private
@@ -241,7 +244,6 @@ module KinesisSidecar
       @settle_line = redelivery.line
       @since = since
       @group = redelivery.group
-      @place = redelivery.place
       @processed = false
       @ahead = true
       @state = :ack if @state == :acked

@@ -16,6 +16,7 @@ module KinesisSidecar
         @rest = String.new
         @head = nil   # Members of the first record of the batch.
         @mark = "\n"  # Text in the lines of the batch. No line has a line end.
+        @mark_at = 0  # The mark begins there at the latest: ack_ids have one length. MRI looks there first.
       end
 
       # @param data [String] binary
@@ -45,7 +46,7 @@ module KinesisSidecar
       def decode(lines)
         found = []
         lines.each do |line|
-          if line.include?(@mark) && usual?(line)
+          if line.rindex(@mark, @mark_at) && line.start_with?(Line::START) && line.end_with?(Line::FINISH)
             found << line
           elsif !line.empty?
             yield @head, found unless found.empty?
@@ -79,7 +80,9 @@ module KinesisSidecar
       def first_line(line, message)
         @head = message
         @mark = Line.mark(message["batch_id"])
-        usual?(line) ? line : Line.of(Line.parse(line))
+        usual = usual?(line) ? line : Line.of(Line.parse(line))
+        @mark_at = usual.index(@mark) || 0
+        usual
       end
     end
   end

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # frozen_string_literal: true
 
+require "kinesis_sidecar/internal/earlier"
 require "kinesis_sidecar/internal/group"
 require "kinesis_sidecar/internal/hold"
 require "kinesis_sidecar/internal/holds"
 require "kinesis_sidecar/internal/line"
 require "kinesis_sidecar/internal/outbox"
 require "kinesis_sidecar/internal/resolved"
-require "kinesis_sidecar/internal/waiting"
 
 module KinesisSidecar
   module Internal
     # The state of one consumer, without I/O and without a clock: what the stream brings, and what the app may have.
     # The thread that reads calls it. Records, and the code that hands records out, run in other threads: they use
-    # `outcomes`, `kept`, `beginning`, `decided`, `extend_deadline`, `ack_persisted`, `held?`, `crowded?` and `scope_of`
-    # alone.
+    # `outcomes`, `beginning`, `decided`, `extend_deadline`, `ack_persisted`, `held?`, `holds_none?`, `crowded?` and
+    # `scope_of` alone.
     class Engine
       HEARTBEATS_MISSED = 3
       HEARTBEAT_SECONDS = 10.0
@@ -22,9 +22,6 @@ module KinesisSidecar
 
       # The records that have an outcome which the engine has not processed. MRI appends and shifts atomically.
       attr_reader :outcomes
-      # By identity: the records that the app has, or whose outcome the sidecar has not confirmed. Record#begin adds
-      # them: MRI sets and deletes a key atomically.
-      attr_reader :kept
       # A lock: while it is held, no record begins.
       attr_reader :beginning
       # Whether the sidecar accepts settlements.
@@ -40,9 +37,7 @@ module KinesisSidecar
         @wake = wake
         @persist = persist
         @outcomes = []
-        @kept = {}
         @beginning = Mutex.new
-        @waiting = Waiting.new
         @holds = Holds.new
         @outbox = Outbox.new(options, @holds)
         @session_open = false
@@ -50,6 +45,10 @@ module KinesisSidecar
         @group = nil # Of the last record.
         @deliveries = 0
         @heads = {} # By shard: the first record of its last batch in the session.
+        # By identity: records of earlier sessions that the app has, or whose outcome the sidecar has not confirmed.
+        @adoptable = {}
+        @earlier = nil # An Earlier; nil: no record was redelivered for a while.
+        @lease_lost = false # Records of a lost lease may be unconfirmed: their redeliveries have attempt 1.
         @stale = 0
         @failed = 0
       end
@@ -86,10 +85,10 @@ module KinesisSidecar
       end
 
       # @return [String, nil] nil: no retry takes the record back
-      def scope_of(line, shard_id)
-        return if @options.ordering == "none" || Line.redriven?(line)
+      def scope_of(line, group)
+        return if @options.ordering == "none" || group.redriven
 
-        @options.ordering == "key" ? "#{shard_id}/#{Line.lane(line)}" : shard_id
+        @options.ordering == "key" ? "#{group.shard_id}/#{Line.lane(line)}" : group.shard_id
       end
 
       # --- The stream ---
@@ -103,7 +102,7 @@ module KinesisSidecar
       # The connection of the stream has ended. The session accepts settlements until the next one begins.
       def disconnected
         @group = nil
-        @outbox.groups.each_key { |group| group.current = false }
+        @beginning.synchronize { @outbox.groups.each_key { |group| group.current = false } }
       end
 
       # @return [Float] seconds of silence after which the connection is lost
@@ -122,7 +121,7 @@ module KinesisSidecar
 
       # The sidecar has judged each settlement of the request.
       def answered(request, answer)
-        done(request)
+        @outbox.done
         refused = request.refusals(answer)
         refused.each do |failure|
           @failed += 1
@@ -135,7 +134,7 @@ module KinesisSidecar
 
       # The session of the whole request has ended. The next one frees the scopes of its retries.
       def refused(request)
-        done(request)
+        @outbox.done
         @stale += request.records.size
       end
 
@@ -148,13 +147,15 @@ module KinesisSidecar
 
       def take(head, lines, now)
         @group = next_group(head, now) unless @group && @group.batch_id == head["batch_id"]
-        records = @group.add(lines, @deliveries)
+        records = @group.add(lines)
         @deliveries += records.size
-        again = records.select { |record| record.scope && Line.again?(record.line) }
-        again.each { |redelivery| @waiting.replaced_by(redelivery) { |record| drop(record) } }
-        records = with_kept(records) unless @kept.empty? && @holds.none?
-        @waiting.add(records)
+        records = redelivered(records) if expecting? || lines.any? { |line| Line.again?(line) }
         @hand_out.call(records) unless records.empty?
+      end
+
+      # Whether the first delivery of a record in this session, or in this lease epoch, may be a redelivery.
+      def expecting?
+        @lease_lost || !@adoptable.empty?
       end
 
       # Notes that the sidecar took the record back.
@@ -170,7 +171,8 @@ module KinesisSidecar
       def next_group(head, now)
         close_group
         @heads[head["shard_id"]] = head unless head["redriven"] # These have no order.
-        group = Group.new(self, head["batch_id"], head["shard_id"], now)
+        @lease_lost &&= !@outbox.groups.each_key.all?(&:current)
+        group = Group.new(self, head, @deliveries, now)
         @outbox.groups[group] = true
         group
       end
@@ -180,6 +182,7 @@ module KinesisSidecar
 
         @group.whole = true
         @outbox.mean_bytes = @group.bytes / @group.records.size
+        add_earlier(@group) if @earlier
         @group = nil
       end
 
@@ -200,10 +203,10 @@ module KinesisSidecar
       end
 
       def lease_lost(shard_id)
-        @waiting.lose_shard(shard_id)
-        @outbox.groups.each_key do |group|
-          group.current = false if group.shard_id == shard_id && !group.records.first.redriven? # These need no lease.
-        end
+        lost = @outbox.groups.keys.select { |group| group.shard_id == shard_id && !group.redriven } # These need no lease.
+        @beginning.synchronize { lost.each { |group| group.current = false } }
+        lost.each { |group| group.each_last_delivery { |record, _| drop(record) } }
+        @lease_lost ||= !lost.empty?
       end
 
       def taken_over
@@ -215,10 +218,8 @@ module KinesisSidecar
       def opened(event, now)
         drain(now)
         disconnected
-        forget(@kept.values.select { |record| !record.group.live && settled?(record) })
+        keep_unconfirmed
         @heads.clear
-        @waiting.clear
-        @kept.values.each { |record| record.group.live = false }
         @heartbeat = event["heartbeat_ms"] / 1000.0 if event["heartbeat_ms"]
         @outbox.opened(event, now)
         @holds.reset.each { |scope| @hand_out.call(Resolved.new(scope)) }
@@ -233,14 +234,15 @@ module KinesisSidecar
         hold.answered(!reasons.key?(id))
       end
 
-      # The request is answered: the sidecar has confirmed or refused the outcomes of its records.
-      def done(request)
-        @outbox.done
-        forget(request.records)
-      end
-
-      def forget(records)
-        records.each { |record| @kept.delete(record.identity) if record.equal?(@kept[record.identity]) }
+      # The session ends.
+      def keep_unconfirmed
+        @adoptable.delete_if { |_, record| settled?(record) }
+        @outbox.unconfirmed.each do |record|
+          record.group.live = false
+          @adoptable[record.identity] = record
+        end
+        @earlier = nil
+        @lease_lost = false
       end
 
       # @return [Boolean] whether the session delivered a later record of the shard, and not this one
@@ -256,20 +258,40 @@ module KinesisSidecar
       # @param records [Array<Record>] the last ones of the last batch
       # @return [Array<Record>] has the earlier deliveries of those that the app has. It does not get these again, unless
       #   it gives them back before.
-      def with_kept(records)
+      def redelivered(records)
+        records.each { |record| replace(record) if record.scope && Line.again?(record.line) }
         first = @group.records.size - records.size
         records.map.with_index(first) do |redelivery, index|
-          record = kept_for(redelivery)
-          record ? adopt(record, redelivery, index) : confirm(redelivery)
+          record = earlier_of(redelivery)
+          record ? adopt(record, redelivery, index) : confirm(redelivery, @deliveries - records.size + index - first)
           record || redelivery
         end
       end
 
-      # @return [Record, nil] the earlier delivery; nil if its retry may have caused the redelivery, or if the app has
-      #   given it back and the sidecar has taken it back
-      def kept_for(redelivery)
-        record = @kept[redelivery.identity]
-        record unless record && (record.outcome == :taken_back || @outbox.retrying?(record))
+      def replace(redelivery)
+        earlier.taken_back_by(redelivery) { |record| drop(record) }
+      end
+
+      # @return [Record, nil] the earlier delivery, if the app has it, or its outcome settles the redelivery
+      def earlier_of(redelivery)
+        record = @adoptable.delete(redelivery.identity) unless @adoptable.empty?
+        return record if record&.with_app?
+        return unless @lease_lost || Line.again?(redelivery.line)
+
+        record = earlier.find(redelivery.identity)
+        record if record&.with_app? && (!record.processed? || @outbox.unconfirmed?(record))
+      end
+
+      def earlier
+        @earlier ||= begin
+          @outbox.forget_groups
+          Earlier.new(@outbox.groups.keys - [@group], @outbox.unconfirmed)
+        end
+      end
+
+      def add_earlier(group)
+        @earlier.add(group)
+        @earlier = nil if @earlier.outgrown?(@outbox.max_in_flight, @outbox.max_in_flight_bytes)
       end
 
       # From now on the outcome of the record settles the redelivery.
@@ -282,16 +304,16 @@ module KinesisSidecar
       end
 
       # The redelivery of a retried record stands for the answer and the barrier of its retry.
-      def confirm(redelivery)
-        resolve if !@holds.none? && @holds.redelivered(redelivery)
+      def confirm(redelivery, place)
+        resolve if !@holds.none? && @holds.redelivered(redelivery, place)
       end
 
       def drain(now)
         @outcomes.shift(@outcomes.size).each do |record|
           next unless record.process
 
-          @waiting.processed(record)
-          record.group.live ? @outbox.add(record, now) : lost(record)
+          group = record.group
+          group.live ? @outbox.add(record, group, now) : lost(record)
         end
       end
 
@@ -301,7 +323,7 @@ module KinesisSidecar
           @holds.release(record)
           resolve
         end
-        @stale += 1 unless @kept.key?(record.identity)
+        @stale += 1 unless @adoptable.key?(record.identity)
       end
 
       def hold(record)
@@ -317,7 +339,9 @@ module KinesisSidecar
       def take_back(scope, holds)
         return if holds.empty?
 
-        @waiting.of(scope).each { |record| drop(record) if holds.any? { |hold| hold.takes_back?(record) } }
+        waiting = earlier.of(scope)
+        waiting += Earlier.waiting(@group).select { |record, _| record.scope == scope } if @group
+        waiting.each { |record, place| drop(record) if holds.any? { |hold| hold.takes_back?(record, place) } }
       end
     end
   end

@@ -5,16 +5,20 @@ module KinesisSidecar
   module Internal
     # The records of one batch_id.
     class Group
-      attr_reader :engine, :outcomes, :kept, :batch_id, :shard_id, :since, :records, :unsent
+      attr_reader :engine, :outcomes, :beginning, :batch_id, :shard_id, :redriven, :since, :records, :unsent
       attr_accessor :open, :bytes, :mixed, :whole, :current, :live
 
       # @param engine [Engine]
-      def initialize(engine, batch_id, shard_id, now)
+      # @param head [Hash] members of its first record
+      # @param place [Integer] of its first record: counts the deliveries of the consumer
+      def initialize(engine, head, place, now)
         @engine = engine
         @outcomes = engine.outcomes
-        @kept = engine.kept
-        @batch_id = batch_id
-        @shard_id = shard_id
+        @beginning = engine.beginning
+        @batch_id = head["batch_id"]
+        @shard_id = head["shard_id"]
+        @redriven = head["redriven"] ? true : false
+        @place = place
         @since = now
         @records = []
         @unsent = []     # Acknowledged records that are not sent.
@@ -26,10 +30,9 @@ module KinesisSidecar
         @live = true     # The sidecar accepts settlements: their session is there.
       end
 
-      # @param place [Integer] of the first record
       # @return [Array<Record>] the records of the lines
-      def add(lines, place)
-        added = lines.map.with_index(place) { |line, at| Record.new(line, self, at) }
+      def add(lines)
+        added = lines.map { |line| Record.new(line, self) }
         @records.concat(added)
         @open += added.size
         @bytes += lines.sum(&:bytesize)
@@ -38,8 +41,20 @@ module KinesisSidecar
 
       # @return [String] the identity of the record of the line
       def identity_of(line)
-        @origin ||= "#{@shard_id} #{Line.redriven?(line) ? "redriven" : "first"} "
+        @origin ||= "#{@shard_id} #{redriven ? "redriven" : "first"} "
         (@origin + Line.sequence_numbers(line)).freeze
+      end
+
+      # @yieldparam record [Record] one that was not redelivered since, in the order of the stream
+      # @yieldparam place [Integer] its place
+      def each_last_delivery
+        @records.each_with_index { |record, index| yield record, @place + index if record.group.equal?(self) }
+      end
+
+      # The record is acknowledged.
+      def ack(record)
+        @open -= 1
+        @unsent << record
       end
 
       # The record gets another outcome than an acknowledgement.

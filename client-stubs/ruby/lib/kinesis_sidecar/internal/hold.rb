@@ -37,8 +37,9 @@ module KinesisSidecar
 
       # Whether the accepted retry has the record redelivered. A record of a lost lease takes nothing back: the app may
       # not begin the others of its epoch.
-      def takes_back?(record)
-        @accepted && @record.group.current && record.place < @passed &&
+      # @param place [Integer] of the record
+      def takes_back?(record, place)
+        @accepted && @record.group.current && place < @passed &&
           (record.position <=> @record.position).positive?
       end
     end

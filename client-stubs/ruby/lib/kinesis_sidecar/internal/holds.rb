@@ -51,11 +51,12 @@ module KinesisSidecar
         @lock.synchronize { @by_scope.each_value { |holds| holds.each { |hold| hold.barrier_passed(number, place) } } }
       end
 
+      # @param place [Integer] of the redelivery
       # @return [Boolean] whether a retry of the record holds a scope
-      def redelivered(record)
+      def redelivered(record, place)
         @lock.synchronize do
           holds = @by_scope.fetch(record.scope, []).select { |hold| hold.record.identity == record.identity }
-          holds.each { |hold| hold.redelivered(record.place) }.any?
+          holds.each { |hold| hold.redelivered(place) }.any?
         end
       end
 

@@ -13,7 +13,9 @@ module KinesisSidecar
       FINISH = "}"
       DATA = ',"data":"'
       SEQUENCE_NUMBERS = /"sequence_number":"\d+","sub_sequence_number":\d+/n
-      private_constant :DATA, :SEQUENCE_NUMBERS
+      # The end of `"attempt":1,`. No other name ends so. MRI finds up to 8 bytes without a table of all bytes.
+      FIRST = 'empt":1,'
+      private_constant :DATA, :SEQUENCE_NUMBERS, :FIRST
 
       class << self
         # @param message [Hash] a record
@@ -47,13 +49,9 @@ module KinesisSidecar
           format('"sequence_number":"%s","sub_sequence_number":%d', *numbers)
         end
 
-        def redriven?(line)
-          line.include?('"redriven":true')
-        end
-
         # @return [Boolean] false: this is the first delivery in its lease epoch
         def again?(line)
-          !line.include?('"attempt":1,')
+          !line.include?(FIRST)
         end
 
         # @return [String] the bytes of the app

@@ -14,6 +14,7 @@ module KinesisSidecar
       attr_reader :extensions
       # The groups that have records without an outcome, as keys.
       attr_reader :groups
+      attr_reader :max_in_flight, :max_in_flight_bytes
       attr_accessor :mean_bytes
 
       def initialize(options, holds)
@@ -39,9 +40,23 @@ module KinesisSidecar
         @extend_at = now + @ack_deadline / 3
       end
 
-      # Whether the retry of the record was sent. It may cause a redelivery before it is answered.
-      def retrying?(record)
-        record.outcome == :retry && !@pending.nil? && @pending.settles?(record)
+      # @return [Array<Record>] that the app has, or whose outcome is not confirmed
+      def unconfirmed
+        begun = @groups.each_key.flat_map { |group| group.records.select(&:begun?) }
+        begun + @acked.each_key.flat_map(&:unsent) + @urgent.keys + (@pending ? @pending.records : [])
+      end
+
+      # Whether the outcome of the record, which is processed, is not confirmed. A retry that was sent may cause a
+      # redelivery before it is answered.
+      def unconfirmed?(record)
+        return true if @urgent.key?(record)
+
+        record.outcome != :retry && (record.group.unsent.include?(record) || (@pending ? @pending.settles?(record) : false))
+      end
+
+      # Forgets the groups whose records all have an outcome.
+      def forget_groups
+        @groups.delete_if { |group, _| group.settled? }
       end
 
       # The record is redelivered: its outcome goes out with the redelivery alone.
@@ -53,16 +68,14 @@ module KinesisSidecar
       end
 
       # The record has an outcome.
-      def add(record, now)
-        group = record.group
-        unless record.outcome == :ack
+      def add(record, group, now)
+        unless record.acked?
           group.divide
           return @urgent[record] = true
         end
 
-        group.open -= 1
         @acked[group] = now if group.unsent.empty?
-        group.unsent << record
+        group.ack(record)
         @unsent += 1
       end
 
@@ -175,7 +188,7 @@ module KinesisSidecar
         return if now < @extend_at
 
         @extend_at = now + @ack_deadline / 3
-        @groups.delete_if { |group, _| group.settled? }
+        forget_groups
         @groups.each_key { |group| extend_open(request, group, now) if group.open.positive? }
       end
 

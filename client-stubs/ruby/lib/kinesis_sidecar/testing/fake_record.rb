@@ -37,7 +37,7 @@ module KinesisSidecar
       private_constant :Engine
 
       def initialize(message)
-        super(Internal::Line.of(message), Engine.new, 0)
+        super(Internal::Line.of(message), Engine.new)
       end
 
       # The block gets the record when it has an outcome.
