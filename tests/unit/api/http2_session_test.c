@@ -102,7 +102,7 @@ static bool listen_raw(void)
 {
     ssize_t some;
 
-    ks_loop_turn(rig.stage.loop, ks_span_ms(0));
+    ks_loop_turn(rig.stage.loop, ks_span_ms(20));
     some = recv(client.fd, said + said_size, sizeof(said) - said_size, MSG_DONTWAIT);
     said_size += some > 0 ? (size_t)some : 0;
     return some != 0;
