@@ -328,7 +328,6 @@ static void drop(struct ks_engine *engine, struct ks_delivery *delivery)
     ks_list_remove(&delivery->owner);
     ks_delivery_release(delivery);
     group->open--;
-    group->has_gap = true;
     ks_engine_forget_group(engine, group);
 }
 
@@ -351,17 +350,12 @@ bool ks_engine_arrive(struct ks_engine *engine, struct ks_delivery *delivery, in
     if (group == NULL)
         return false;
     group->count++;
+    group->open++;
+    delivery->group = group;
     delivery->since = now;
     delivery->lane = ks_lanes_lane(&engine->lanes, group->shard, delivery);
     note_redelivery(engine, delivery);
     drop_taken_back(engine, delivery);
-    if (ks_lanes_is_early(delivery->lane, delivery)) {
-        group->has_gap = true;
-        ks_delivery_release(delivery);
-        return true;
-    }
-    group->open++;
-    delivery->group = group;
     delivery->arrival = ++engine->arrivals;
     earlier = take_earlier(engine, delivery);
     if (earlier != NULL) {
@@ -402,11 +396,8 @@ void ks_engine_detached(struct ks_engine *engine)
 
 void ks_engine_lease_lost(struct ks_engine *engine, const char *shard_id)
 {
-    struct ks_shard *shard = ks_lanes_shard(&engine->lanes, shard_id);
     struct ks_link *link, *after;
 
-    if (shard != NULL)
-        ks_lanes_forget_awaited(shard);
     KS_LIST_EACH(link, after, &engine->groups)
     {
         struct ks_group *group = KS_LIST_ENTRY(link, struct ks_group, groups);
@@ -544,9 +535,7 @@ static bool is_taken_back(const struct ks_delivery *delivery, const struct ks_de
            ks_delivery_compare(delivery, retried) > 0;
 }
 
-/* Drops the records that the app does not have. Later records of the lane wait for them: a retry of
- * a record that was settled is accepted, too, and takes nothing back. Then the ack deadline of the
- * dropped records passes. */
+/* Drops the records that the app does not have. */
 static void take_back_queued(struct ks_engine *engine, const struct ks_delivery *retried)
 {
     struct ks_link *link, *after;
@@ -558,7 +547,6 @@ static void take_back_queued(struct ks_engine *engine, const struct ks_delivery 
             continue;
         if (engine->taken_back != NULL)
             engine->taken_back(delivery, engine->taken_back_context);
-        ks_lanes_await(delivery->lane, delivery);
         drop(engine, delivery);
     }
 }

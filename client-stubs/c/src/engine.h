@@ -29,7 +29,6 @@ struct ks_group {
     size_t unsent;    /* Acknowledgements that are not sent. */
     uint64_t unsent_bytes;
     bool is_complete; /* No further record follows. */
-    bool has_gap;     /* A record of it was dropped. */
     char batch_id[];
 };
 

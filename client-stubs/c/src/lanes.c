@@ -30,52 +30,7 @@ void ks_lanes_begin_session(struct ks_lanes *lanes)
         ks_delivery_release(shard->head);
         shard->head = NULL;
         shard->lost_at = 0;
-        ks_lanes_forget_awaited(shard);
     }
-}
-
-static void forget(struct ks_delivery **delivery)
-{
-    ks_delivery_release(*delivery);
-    *delivery = NULL;
-}
-
-void ks_lanes_forget_awaited(struct ks_shard *shard)
-{
-    for (size_t i = 0; i < KS_LANES_MAX; i++) {
-        forget(&shard->lanes[i].awaited);
-        forget(&shard->lanes[i].skipped);
-    }
-}
-
-void ks_lanes_await(struct ks_lane *lane, struct ks_delivery *dropped)
-{
-    if (lane->awaited != NULL && ks_delivery_compare(lane->awaited, dropped) <= 0)
-        return;
-    forget(&lane->awaited);
-    ks_delivery_reference(dropped);
-    lane->awaited = dropped;
-}
-
-static bool is_at_or_before(const struct ks_delivery *delivery, const struct ks_delivery *other)
-{
-    return other != NULL && ks_delivery_compare(delivery, other) <= 0;
-}
-
-bool ks_lanes_is_early(struct ks_lane *lane, struct ks_delivery *delivery)
-{
-    if (lane == NULL || lane->awaited == NULL)
-        return false;
-    if (is_at_or_before(delivery, lane->awaited) || is_at_or_before(delivery, lane->skipped)) {
-        forget(&lane->awaited);
-        forget(&lane->skipped);
-        return false;
-    }
-    if (lane->skipped == NULL) {
-        ks_delivery_reference(delivery);
-        lane->skipped = delivery;
-    }
-    return true;
 }
 
 struct ks_shard *ks_lanes_shard(struct ks_lanes *lanes, const char *id)

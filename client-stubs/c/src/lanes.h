@@ -14,9 +14,6 @@ struct ks_lane {
     struct ks_link ready; /* In the list of lanes that are not blocked and have deliveries. */
     unsigned holds;       /* Retries without a verdict. */
     bool is_busy;         /* A record of it is handled. */
-    /* In this session: */
-    struct ks_delivery *awaited; /* The first one that a retry took back; NULL: none. */
-    struct ks_delivery *skipped; /* The first one that arrived before it; NULL: none. */
 };
 
 struct ks_shard {
@@ -45,16 +42,6 @@ void ks_lanes_free(struct ks_lanes *lanes);
 
 /* A session begins: forgets what the last one has delivered. */
 void ks_lanes_begin_session(struct ks_lanes *lanes);
-
-/* Awaits the redelivery of a record of the lane that is dropped, unless an earlier one is awaited. */
-void ks_lanes_await(struct ks_lane *lane, struct ks_delivery *dropped);
-
-/* True if the delivery precedes the one that its lane awaits. Else the lane awaits none any
- * longer. */
-bool ks_lanes_is_early(struct ks_lane *lane, struct ks_delivery *delivery);
-
-/* The lanes of the shard await nothing any longer. */
-void ks_lanes_forget_awaited(struct ks_shard *shard);
 
 /* Finds or makes the shard. Returns NULL if there is no memory. */
 struct ks_shard *ks_lanes_shard(struct ks_lanes *lanes, const char *id);

@@ -170,14 +170,13 @@ static bool has_overdue(const struct ks_engine *engine, struct ks_group *group, 
     return false;
 }
 
-/* One item extends a group, unless that extended a record which the app has for too long, or one
- * that was dropped: the sidecar has to redeliver it. */
+/* One item extends a group, unless that extended a record which the app has for too long. */
 static void extend_group(const struct ks_engine *engine, struct ks_request *request,
                          struct ks_group *group, int64_t now)
 {
     struct ks_link *link, *after;
 
-    if (!group->has_gap && !has_overdue(engine, group, now)) {
+    if (!has_overdue(engine, group, now)) {
         add_item(request, KS_SETTLEMENT_BATCH_ID, group->batch_id, KS_OUTCOME_EXTEND,
                  engine->ack_deadline_ms, "");
         return;

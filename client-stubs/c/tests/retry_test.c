@@ -116,18 +116,29 @@ TEST(records_of_the_app_whose_redelivery_is_there_are_not_handed_out_again)
     expect_one_redelivery(&engine, taken, "ack 3.2, ack 2.2");
 }
 
-TEST(refused_retry_takes_nothing_back)
+static void expect_nothing_taken_back(const char *reason)
 {
     struct ks_engine engine;
     struct ks_delivery *taken[3] = {retry_first(&engine)};
 
-    answer_refusal(&engine, "1.1", "MALFORMED");
+    answer_refusal(&engine, "1.1", reason);
     EXPECT_EQ(engine.failed, 1);
     EXPECT(ks_engine_pop(&engine) == NULL);
     ks_engine_barrier(&engine, 1);
     for (int number = 2; number <= 3; number++)
         taken[number - 1] = pop(&engine, number);
     finish(&engine, taken, 3);
+}
+
+TEST(refused_retry_takes_nothing_back)
+{
+    expect_nothing_taken_back("MALFORMED");
+}
+
+/* Another delivery of its record was settled. */
+TEST(retry_of_a_settled_record_takes_nothing_back)
+{
+    expect_nothing_taken_back("SETTLED");
 }
 
 /* Its ack deadline has passed: the record and the later ones are on their way again. */
@@ -257,12 +268,12 @@ TEST(record_of_the_app_whose_redelivery_is_before_the_barrier_of_a_repetition_is
     finish(&engine, taken, 4);
 }
 
-TEST(retry_whose_repetition_is_refused_for_another_reason_takes_nothing_back)
+static void expect_repetition_takes_nothing_back(const char *reason)
 {
     struct ks_engine engine;
     struct ks_delivery *taken[3] = {repeat_retry(&engine)};
 
-    answer_refusal(&engine, "1.1", "MALFORMED");
+    answer_refusal(&engine, "1.1", reason);
     EXPECT_EQ(engine.failed, 1);
     EXPECT(!ks_list_is_empty(&engine.failures));
     ks_engine_barrier(&engine, 1);
@@ -271,70 +282,16 @@ TEST(retry_whose_repetition_is_refused_for_another_reason_takes_nothing_back)
     finish(&engine, taken, 3);
 }
 
-/* Another delivery of record 1 was settled: its retry is accepted, and takes nothing back. The
- * package drops records 2 and 3. */
-static struct ks_delivery *retry_settled(struct ks_engine *engine)
+TEST(retry_whose_repetition_is_refused_for_another_reason_takes_nothing_back)
 {
-    struct ks_delivery *first = retry_first(engine);
-
-    answer(engine);
-    ks_engine_barrier(engine, 1);
-    arrive(engine, "b2", 4, 1);
-    EXPECT(ks_engine_pop(engine) == NULL);
-    return first;
+    expect_repetition_takes_nothing_back("MALFORMED");
 }
 
-TEST(records_behind_a_retry_that_took_nothing_back_wait_for_the_dropped_ones)
+/* The first request may have been accepted, and given the record up: the redeliveries of records 2
+ * and 3 will settle those of the app. */
+TEST(retry_whose_repetition_is_settled_hands_out_what_waits)
 {
-    struct ks_engine engine;
-    struct ks_delivery *taken[4] = {retry_settled(&engine)};
-
-    for (int number = 2; number <= 4; number++)
-        arrive(&engine, "b3", number, 2);
-    for (int number = 2; number <= 4; number++)
-        taken[number - 1] = pop(&engine, number);
-    finish(&engine, taken, 4);
-}
-
-TEST(records_behind_dropped_ones_that_are_settled_begin_when_they_are_redelivered)
-{
-    struct ks_engine engine;
-    struct ks_delivery *taken[2] = {retry_settled(&engine)};
-
-    arrive(&engine, "b3", 4, 2);
-    taken[1] = pop(&engine, 4);
-    finish(&engine, taken, 2);
-}
-
-TEST(dropped_records_are_not_awaited_after_their_lease_is_lost)
-{
-    struct ks_engine engine;
-    struct ks_delivery *taken[2] = {retry_settled(&engine)};
-
-    ks_engine_lease_lost(&engine, "shard");
-    arrive(&engine, "b3", 5, 1);
-    taken[1] = pop(&engine, 5);
-    finish(&engine, taken, 2);
-}
-
-TEST(batch_of_which_a_record_was_dropped_is_extended_by_record)
-{
-    struct ks_delivery *taken[2];
-    struct ks_engine engine;
-
-    begin(&engine);
-    engine.lanes.ordering = KS_CLIENT_ORDERING_KEY;
-    for (int number = 1; number <= 3; number++)
-        EXPECT(ks_engine_arrive(&engine, delivery_of("b1", number, 1, number == 2), now));
-    taken[0] = pop(&engine, 1);
-    taken[1] = pop(&engine, 2);
-    settle(&engine, taken[0], KS_OUTCOME_RETRY);
-    EXPECT_STR(text_of(ks_engine_request(&engine, now, false)), "retry 1.1; barrier 1");
-    answer(&engine);
-    ks_engine_barrier(&engine, 1);
-    EXPECT_STR(text_of(ks_engine_request(&engine, now + 1000, false)), "extend 2.1");
-    answer(&engine);
-    finish(&engine, taken, 2);
+    expect_repetition_takes_nothing_back("SETTLED");
 }
 
 /* The sidecar was restarted: the next session redelivers all three records. */
