@@ -41,11 +41,11 @@ type batch struct {
 	generation uint64
 	since      time.Time
 	records    []*Record
-	complete   bool // No further record follows.
-	lost       bool // The lease of its shard.
-	open       int  // Records without an outcome.
-	acked      int  // Records that the app acknowledged.
-	waiting    int  // Acknowledgements that are not sent yet.
+	complete   bool   // No further record follows.
+	lostAt     uint64 // Number of the last delivery before its lease was lost; 0: it was not.
+	open       int    // Records without an outcome.
+	acked      int    // Records that the app acknowledged.
+	waiting    int    // Acknowledgements that are not sent yet.
 }
 
 // Returns the records that have no outcome. The list of an earlier batch has redelivered records, too.
@@ -175,7 +175,7 @@ func (c *Consumer) putBack(records []*Record) {
 		if c.adoptable[r.position()] == r {
 			delete(c.adoptable, r.position())
 		}
-		if r.batch.generation != c.generation || r.batch.lost || r.lane.hasTakenBack(r) {
+		if r.batch.generation != c.generation || r.batch.lostAt > 0 || r.lane.hasTakenBack(r) {
 			giveUp(r)
 			continue
 		}
@@ -235,7 +235,7 @@ func (c *Consumer) note(r *Record) {
 	}
 	if r.decision.Outcome == outcomeRetry && r.lane != nil {
 		r.lane.holds++
-		c.holds = append(c.holds, &hold{record: r})
+		c.holds = append(c.holds, &hold{record: r, first: r.batch.lostAt})
 	}
 	c.outcomes = append(c.outcomes, r)
 	c.wake()
@@ -345,7 +345,9 @@ func (c *Consumer) lost(shardID string) {
 	isLost := func(r *Record) bool { return r.ShardID == shardID && !r.Redriven }
 	c.queue.remove(func(r *Record) bool { return isLost(r) && giveUp(r) })
 	for _, b := range c.batches {
-		b.lost = b.lost || len(b.records) > 0 && isLost(b.records[0])
+		if b.lostAt == 0 && len(b.records) > 0 && isLost(b.records[0]) {
+			b.lostAt = c.arrivals
+		}
 	}
 	c.expect(isLost)
 	for _, h := range c.holds {

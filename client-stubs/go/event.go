@@ -29,8 +29,8 @@ type Event struct {
 	Number         int           // unknown: the number of the field in StreamEvent.
 	Message        []byte        // unknown: the message of protobuf.
 
-	// heartbeat: why nothing is delivered; ended: why the session ended; settle_failed: UNKNOWN, FENCED, EXPIRED, SETTLED
-	// or MALFORMED; disconnected: the error.
+	// heartbeat: why nothing is delivered; ended: why the session ended; settle_failed: UNKNOWN, FENCED, EXPIRED,
+	// SETTLED or MALFORMED; disconnected: the error.
 	Reason string
 
 	limits limits // session.

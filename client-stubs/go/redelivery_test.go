@@ -307,6 +307,46 @@ func TestRetry_that_is_refused_for_another_reason_takes_nothing_back(t *testing.
 	}
 }
 
+// The app still had record 1 when its lease was lost. Another sidecar has settled the record.
+func TestRetry_after_a_lost_lease_takes_nothing_of_the_next_lease_back(t *testing.T) {
+	s := newScript(t)
+	answered := make(chan struct{})
+	s.answer(func(body scriptedBody) (int, string) {
+		if body.Settlements[0].Outcome != outcomeRetry {
+			return 200, settledAnswer
+		}
+		defer close(answered)
+		return 200, `{"failed":[{"ack_id":"b1-1","reason":"FENCED"}]}`
+	})
+	consumer, _ := s.consumer(t)
+	var handled journal
+	release := make(chan struct{})
+	run := startRun(t, consumer, func(ctx context.Context, record *Record) error {
+		handled.handler(ctx, record)
+		if string(record.Data) == "1" {
+			<-release
+			record.Retry(0, "fail 1")
+		}
+		return nil
+	})
+	stream := s.open(t)
+	stream.record("b1", 1, 1)
+	eventually(t, "the handler runs", func() bool { return handled.has("1/1") })
+	stream.leaseLost()
+	stream.record("b2", 2, 1)
+	eventually(t, "the next record is known", func() bool { return consumer.hasArrivals(2) })
+
+	close(release)
+	<-answered
+	stream.barrier("1")
+
+	eventually(t, "the next record is handled", func() bool { return handled.has("2/1") })
+	run.end(t)
+	if got := handled.String(); got != "1/1 2/1" {
+		t.Errorf("handled %s", got)
+	}
+}
+
 // The sidecar accepted the first copy of the request, wrote its barrier, and was restarted.
 func TestRetry_that_is_repeated_and_unknown_holds_its_scope_until_the_next_session(t *testing.T) {
 	run := startRepeatedRetry(t, "UNKNOWN")
