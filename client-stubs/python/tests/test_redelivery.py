@@ -77,11 +77,43 @@ def test_repeated_retry_that_is_refused_after_the_redelivery_counts_as_accepted(
         assert consumer.failed == 0
 
 
-def test_repeated_retry_of_a_malformed_id_counts_as_refused(server):
+@pytest.mark.parametrize("reason", ["MALFORMED", "SETTLED"])
+def test_repeated_retry_that_took_nothing_back_hands_out_the_waiting_records(server, reason):
     with unanswered_retry(server) as (consumer, records):
-        refuse_repetition(server, consumer, "MALFORMED")
+        refuse_repetition(server, consumer, reason)
         assert handed_out(records, 2) == [(2, 1), (3, 1)]
         assert consumer.failed == 1
+
+
+def test_retry_of_a_settled_record_hands_out_the_waiting_records_after_the_barrier(server):
+    """Another delivery of record 1 was settled."""
+    server.says_barriers = False
+    server.streams.put([SESSION, record_line(1), record_line(2), record_line(3)])
+    server.settle_answers.append(refuse_item("a1.1", "SETTLED"))
+    with consumer_of(server) as consumer:
+        records = iter(consumer)
+        next(records).retry()
+        wait_until(lambda: consumer.failed == 1, "the retry is refused")
+        redeliver(server, consumer, record_line(4))
+        server.say(BARRIER)
+        assert handed_out(records, 3) == [(2, 1), (3, 1), (4, 1)]
+
+
+def test_retry_after_a_lost_lease_takes_nothing_of_the_next_lease_back(server):
+    """Another sidecar has settled record 1."""
+    server.says_barriers = False
+    server.streams.put([SESSION, record_line(1)])
+    server.settle_answers.append(refuse_item("a1.1", "FENCED"))
+    with consumer_of(server) as consumer:
+        records = iter(consumer)
+        record = next(records)
+        server.say(LEASE_LOST)
+        redeliver(server, consumer, of_next_epoch(2))
+        record.retry()
+        wait_until(lambda: server.settles and consumer._engine.pending is None, "the retry is refused")
+        redeliver(server, consumer, of_next_epoch(3), batch="b3")
+        server.say(BARRIER)
+        assert handed_out(records, 2) == [(2, 1), (3, 1)]
 
 
 def test_repeated_retry_of_an_unknown_id_holds_its_scope_until_the_next_session(server):
