@@ -8,7 +8,6 @@
 #include "unit/ports/stage.h"
 
 #include <string.h>
-#include <time.h>
 
 static struct stage stage;
 static struct ks_subscription subscription;
@@ -178,8 +177,6 @@ TEST(records_that_were_not_begun_are_returned)
     stage_vanish(&stage);
 }
 
-static const struct timespec longer_than_a_lease = {.tv_sec = 1, .tv_nsec = 100 * 1000 * 1000};
-
 /* As if the process had stopped between two buffers of one turn. */
 TEST(each_buffer_is_judged_by_the_clock_anew)
 {
@@ -191,7 +188,7 @@ TEST(each_buffer_is_judged_by_the_clock_anew)
     size = ks_delivery_fill(&delivery, buffer, ROOM_FOR_ONE, &state);
     EXPECT_EQ_U64(count_of("\"ack_id\"", size), 1);
     EXPECT_EQ_I64(state, KS_FRAME_FULL);
-    (void)nanosleep(&longer_than_a_lease, NULL);
+    stage_sleep_past_lease();
     EXPECT_EQ_U64(ks_delivery_fill(&delivery, buffer, sizeof(buffer), &state), 0);
     stage_vanish(&stage);
 }
@@ -207,7 +204,7 @@ TEST(a_batch_settles_nothing_that_could_not_be_written)
     begin(3);
     (void)ks_delivery_fill(&delivery, buffer, 1000, &state);
     EXPECT_EQ_I64(state, KS_FRAME_FULL);
-    (void)nanosleep(&longer_than_a_lease, NULL);
+    stage_sleep_past_lease();
     (void)ks_delivery_fill(&delivery, buffer, sizeof(buffer), &state);
     ks_delivery_sent(&delivery, SIZE_MAX);
     EXPECT_EQ_I64(ks_batch_id_read(&subscription.ack_key, ks_view_text(delivery.batch_id), &ack),
@@ -305,7 +302,7 @@ TEST(what_is_late_by_the_clock_is_not_pulled_again_in_this_turn)
     size_t size = 0;
 
     begin(2);
-    (void)nanosleep(&longer_than_a_lease, NULL);
+    stage_sleep_past_lease();
     EXPECT_EQ_U64(ks_delivery_fill(&delivery, buffer, sizeof(buffer), &state), 0);
     EXPECT(!ks_delivery_pending(&delivery));
     EXPECT(!ks_delivery_pull(&delivery, 100, 1 << 20, 1));

@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static struct rig rig;
@@ -60,7 +59,6 @@ static uint32_t count_of(const char *text, const char *word)
 /* Its lines name a batch of which the rest is delivered again: the name settles what was written, and no more. */
 TEST(a_stream_that_outlived_its_lease_is_cut_and_its_batch_settles_what_was_written)
 {
-    static const struct timespec longer_than_a_lease = {.tv_sec = 1, .tv_nsec = 100 * 1000 * 1000};
     char batch[512];
     char path[600];
     const char *text;
@@ -73,7 +71,7 @@ TEST(a_stream_that_outlived_its_lease_is_cut_and_its_batch_settles_what_was_writ
     stage_turn_until(&rig.stage, stage_holds_all);
     stage_put(&rig.stage, 0, 3000);
     rig_turn(&rig, 200); /* The client does not read: the network is full, and a batch half out. */
-    (void)nanosleep(&longer_than_a_lease, NULL);
+    stage_sleep_past_lease();
     text = rig_read(&rig, fd, NULL);
     EXPECT_CONTAINS(text, "\"type\":\"record\"");
     EXPECT(strstr(text, "\r\n0\r\n\r\n") == NULL); /* No end of chunks. */

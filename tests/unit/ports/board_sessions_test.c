@@ -7,7 +7,6 @@
 #include "unit/ports/stage.h"
 
 #include <string.h>
-#include <time.h>
 
 TEST(an_ack_of_what_was_never_delivered_or_of_another_epoch_is_refused)
 {
@@ -196,7 +195,6 @@ TEST(bad_sessions_are_refused_with_a_reason)
 
 TEST(a_record_leaves_by_the_clock_also_in_the_middle_of_a_turn)
 {
-    const struct timespec longer_than_a_lease = {.tv_sec = 1, .tv_nsec = 100 * 1000 * 1000};
     struct ks_board_status status;
     struct consumer consumer;
     const struct ks_run *run;
@@ -214,7 +212,7 @@ TEST(a_record_leaves_by_the_clock_also_in_the_middle_of_a_turn)
         stage_turn(&stage, until, ks_span_ms(50));
 
     /* As if it had been stopped in a turn, whose time stands still. */
-    (void)nanosleep(&longer_than_a_lease, NULL);
+    stage_sleep_past_lease();
     ks_switchboard_status(stage.board, &status);
     EXPECT(!ks_instant_reached(ks_loop_now(stage.loop), status.self.deadline));
     EXPECT(ks_instant_reached(ks_instant_now(), status.self.deadline));

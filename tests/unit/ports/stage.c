@@ -12,6 +12,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static void on_drained(void *arg, bool clean, uint64_t unsaved)
@@ -40,7 +41,7 @@ void stage_begin_with(struct stage *stage, const struct setting *setting)
         .worker_id = setting->worker_id,
         .version = "test",
         .start = {.kind = setting->start, .sub_sequence = -1},
-        .core = ks_core_config_default(ks_span_ms(1000)),
+        .core = ks_core_config_default(ks_span_ms(STAGE_LEASE_MS)),
         .kinship = setting->kinship,
         .shard_metrics = true,
         .drained = on_drained,
@@ -90,6 +91,13 @@ void stage_begin(struct stage *stage, const char *worker_id)
                                               .stream = "stream",
                                               .shards = STAGE_SHARDS,
                                               .shards_max = STAGE_SHARDS_MAX});
+}
+
+void stage_sleep_past_lease(void)
+{
+    const struct timespec longer = {.tv_sec = STAGE_LEASE_MS / 1000, .tv_nsec = 100 * 1000 * 1000};
+
+    (void)nanosleep(&longer, NULL);
 }
 
 /* Everything stops where it is, as if the process had died. */
