@@ -19,6 +19,7 @@ void lease_rig_run(const struct lease_rig_adapter *adapter, void (*test)(struct 
     rig.store->vtable->close(rig.store);
     lease_answer_free(&told);
     /* A job that was away comes home. */
+    ks_loop_await_jobs(rig.loop, ks_span_ms(20000));
     lease_turn(&rig, 5);
     adapter->tear_down(&rig);
     ks_loop_free(rig.loop);
