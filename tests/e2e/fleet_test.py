@@ -231,7 +231,8 @@ class Fleet:
                     first.setdefault(delivery.shard, delivery.at)
             return first if len(first) == len(epochs) else None
         took = max(wait_until(firsts, TAKE_OVER + 10, "taken over", every=0.1).values()) - at
-        check(took <= TAKE_OVER * SLOW + crowd(), f"the take-over from {victims} took {took:.2f} s, the bound is {TAKE_OVER:.2f} s")
+        check(took <= TAKE_OVER * SLOW + crowd() or stands_still(),
+              f"the take-over from {victims} took {took:.2f} s, the bound is {TAKE_OVER:.2f} s and {crowd():.2f} s for the machine")
         return took
 
     def finish(self, *names):
@@ -500,7 +501,8 @@ def a_split_and_a_merge(folder):
         check(settled <= begun, f"{child} delivered {begun - settled:.3f} s before {parents} were settled")
         check_equal({rows[parent]["checkpoint"] for parent in parents}, {"SHARD_END"}, "the rows of the parents")
         gaps.append(begun - settled)
-    check(max(gaps) <= CHILD * SLOW + crowd(), f"children deliver {gaps} s after the last ack of their parents, the bound is {CHILD} s")
+    check(max(gaps) <= CHILD * SLOW + crowd() or stands_still(),
+          f"children deliver {gaps} s after the last ack of their parents, the bound is {CHILD} s and {crowd():.2f} s for the machine")
     print(f"    children deliver {', '.join(f'{gap:.2f}' for gap in gaps)} s after the last ack of their parents; all within "
           f"{max(next(d.at for d in deliveries if d.shard == child) for child in children) - started:.2f} s")
 
