@@ -70,6 +70,9 @@ says '' 1 grep -r . "$TMPDIR" # Nothing is left behind.
 
 says '4 passed, 10 failed' 1 "$here/run" -j 2 "a title" -- "$program" "$program good"
 says '1 passed, 0 failed' 0 "$here/run" "a title" -- "$program good"
+says '3 passed, 0 failed' 0 "$here/run" "a title" -- "$program good" --beside 2 "$program good" "$program good"
+says '1 passed, 1 failed' 1 "$here/run" "a title" -- "$program good" --beside 1 "$program bad_fact"
+says '1 passed, 0 failed' 0 "$here/run" "a title" -- --beside 1 "$program good"
 says 'no closing line, exit status 0' 1 "$here/run" "a title" -- true
 says '0 passed, 1 failed' 1 "$here/run" "a title" -- "sh -c exit"
 says '0 passed, 1 failed' 1 "$here/run" "nothing at all" --
