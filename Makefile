@@ -9,7 +9,7 @@
 VARIANT ?= release
 SEED    ?= 1
 N       ?= 1
-SEEDS   ?= 1000
+SEEDS   ?= 300
 FUZZ_SECONDS ?= 10
 
 MAKEFLAGS += --no-print-directory --no-builtin-rules
@@ -251,14 +251,35 @@ export UBSAN_OPTIONS := print_stacktrace=1
 endif
 
 RUN := tests/lib/run
+# How many programs run at the same time of those that wait most of their time, for leases, deadlines and paces.
+WAITING := 6
 RESULTS := $(B)/results
-WITH_EMULATORS := tests/emulators/with dynoxide kinesis-local kinesalite moto double --
+ALL_EMULATORS := dynoxide kinesis-local kinesalite moto double
+WITH_EMULATORS := tests/emulators/with $(ALL_EMULATORS) --
 CONTRACT_PY := $(sort $(wildcard tests/contract/*_test.py))
+# The emulators of each contract program: the start of one takes up to 2 s of processor time. A program that is not
+# named here gets all of them.
+EMULATORS_dead_letters_test := dynoxide moto
+EMULATORS_dead_letters_dynamodb_test := dynoxide
+EMULATORS_dead_letters_s3_test := moto
+EMULATORS_dead_letters_sqlite_test :=
+EMULATORS_lease_store_test := dynoxide
+EMULATORS_lease_store_dynamodb_test := dynoxide
+EMULATORS_lease_store_sqlite_test :=
+EMULATORS_letter_claims_test :=
+EMULATORS_stream_source_test := kinesis-local kinesalite moto double
+EMULATORS_kinesis_double_test.py := kinesis-local kinesalite double
+emulators_of = $(if $(filter undefined,$(origin EMULATORS_$(notdir $(1)))),$(ALL_EMULATORS),$(EMULATORS_$(notdir $(1))))
+beside = "tests/emulators/with $(call emulators_of,$(1)) -- $(1)$(2)"
 # The suite of streams waits most of its time, for paces and clocks: it is done in three shares at the same time.
 STREAM_SUITE := $(B)/tests/contract/stream_source_test
-CONTRACT = $(patsubst %,"$(WITH_EMULATORS) %",$(filter-out $(STREAM_SUITE),$(call of,contract)) $(CONTRACT_PY))
-STREAMS = $(patsubst %,"$(WITH_EMULATORS) $(STREAM_SUITE) --share %/3",1 2 3)
-E2E := $(sort $(wildcard tests/e2e/*_test.sh tests/e2e/*_test.py))
+STREAMS = $(foreach share,1 2 3,$(call beside,$(STREAM_SUITE), --share $(share)/3))
+CONTRACT = $(foreach one,$(filter-out $(STREAM_SUITE),$(call of,contract)) $(CONTRACT_PY),$(call beside,$(one)))
+# The programs that take longest begin first, so that none of them runs alone at the end; the others in any order.
+LONGEST := leases letters_table fleet kcl_rb letters_sink delivery letters_s3 damaged_files kcl3 main_job mixed \
+    go_kcl_defects kcl_streams kcl credentials go_kcl kinsumer subscriptions fanout takeover operations embedded hostile
+LONGEST := $(wildcard $(LONGEST:%=tests/e2e/%_test.py))
+E2E := $(LONGEST) $(filter-out $(LONGEST),$(sort $(wildcard tests/e2e/*_test.sh tests/e2e/*_test.py)))
 # All kinds of worlds, from 1000000 on with few numbers for shards, and seeds of high numbers that once found something.
 SIMS = "$(SIM) --seed 1 --seeds $(SEEDS)" "$(SIM) --seed 1000000 --seeds $(SEEDS)" \
 	$(foreach kind,shared kcl kcl3 kcl-streams kcl3-streams kcl-rb kinsumer,\
@@ -276,13 +297,8 @@ tests: all $(TESTS) $(SIM) $(DOUBLES)
 
 test: deps tests  ## Run every test: unit, vectors, oom, contract, simulation, end to end; last line is the total.
 	@rm -rf $(RESULTS)
-	@$(RUN) -j 4 -o $(RESULTS)/unit unit -- $(call of,unit) || :
-	@$(RUN) -j 2 -o $(RESULTS)/vectors vectors -- $(call of,vectors) $(call of,oom) || :
-	@$(if $(SIM),$(RUN) -j 2 -o $(RESULTS)/sim simulation -- $(SIMS) || :)
-	@$(RUN) -o $(RESULTS)/contract contract -- $(CONTRACT) || :
-	@$(RUN) -j 4 -o $(RESULTS)/streams "contract of streams" -- $(STREAMS) || :
-	@$(RUN) -j 4 -o $(RESULTS)/e2e "end to end" -- $(E2E) || :
-	@tests/lib/total $(RESULTS)
+	@$(RUN) -j $(WAITING) -o $(RESULTS) "end to end and contract; beside them simulation, vectors, oom and unit" -- \
+		$(STREAMS) $(E2E) $(CONTRACT) --beside 2 $(SIMS) $(call of,oom) $(call of,vectors) $(call of,unit)
 
 unit: $(call of,unit)  ## Run the unit tests.
 	@$(RUN) -j 4 unit -- $^
@@ -294,8 +310,7 @@ oom: $(call of,oom)  ## Run the tests in which the n-th allocation fails.
 	@$(RUN) -j 2 oom -- $^
 
 contract: deps $(DOUBLES) $(call of,contract)  ## Run the suites of the ports against every adapter, with real emulators.
-	@$(RUN) contract -- $(CONTRACT)
-	@$(RUN) -j 4 "contract of streams" -- $(STREAMS)
+	@$(RUN) -j $(WAITING) contract -- $(STREAMS) $(CONTRACT)
 
 # Built once, from the registry; not part of `make test`: not everybody has a cargo that is new enough.
 FERROKINESIS := build/cargo/bin/ferrokinesis
@@ -389,6 +404,13 @@ sim: $(SIM)  ## Simulate the core from one seed, or from N of them: `make sim SE
 	$(SIM) --kinsumer $(SEED) $(N)
 	$(SIM) --kcl-rb $(SEED) $(N)
 
+# `make test` simulates SEEDS=300 worlds of each kind.
+.PHONY: seeds
+seeds: SEEDS := 2000
+seeds: $(SIM)  ## Simulate SEEDS=2000 worlds of each kind that `make test` simulates.
+	@rm -rf $(RESULTS)/seeds
+	@TEST_SECONDS=3600 $(RUN) -j $(shell nproc) -o $(RESULTS)/seeds simulation -- $(SIMS)
+
 SECONDS ?= 900
 .PHONY: soak
 soak: deps all $(DOUBLES)  ## Have two sidecars share a stream, SECONDS=900 by polling and as long by fan-out, while everything goes wrong by chance.
@@ -469,8 +491,8 @@ bare:  ## Build a bare Debian 12 with debootstrap and do `make run`, `make demo`
 	@tests/bare $(STEPS)
 
 # One after the other; each ends with a total of its own.
-PROOFS := mutants san soak operations load seccomp calls cross-check cross-check-dynamodb cross-check-s3 cross-check-patterns schemathesis interop-flips bare
-proof:  ## Run the long proofs: mutants, san, soak, operations, load, seccomp, calls, cross-check, cross-check-dynamodb, cross-check-s3, cross-check-patterns, schemathesis, interop-flips, bare; one after the other.
+PROOFS := mutants seeds san soak operations load seccomp calls cross-check cross-check-dynamodb cross-check-s3 cross-check-patterns schemathesis interop-flips bare
+proof:  ## Run the long proofs: mutants, seeds, san, soak, operations, load, seccomp, calls, cross-check, cross-check-dynamodb, cross-check-s3, cross-check-patterns, schemathesis, interop-flips, bare; one after the other.
 	@failed=; for one in $(PROOFS); do \
 	    echo "== make $$one"; $(MAKE) $$one || failed="$$failed $$one"; \
 	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
