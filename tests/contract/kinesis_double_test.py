@@ -378,7 +378,8 @@ def told(url, story, name, other):
 def compare(name, story):
     other = OTHERS[name]
     double = Kinesis(os.environ["KS_DOUBLE_URL"])
-    double.control(**{"end_apart": 0, **other.settings})
+    # A change of a stream takes as long as in tests/emulators/with: a second request must come while it lasts.
+    double.control(**{"end_apart": 0, "change_span": 500, **other.settings})
     stream = f"{story.__name__}-{name}"
     ours = told(os.environ["KS_DOUBLE_URL"], story, stream, other)
     theirs = told(other.url, story, stream, other)
