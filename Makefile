@@ -95,14 +95,28 @@ HARDENING :=
 LINK_EXTRA := -fprofile-instr-generate -fsanitize=fuzzer
 endif
 
+# What is released: one static program for each architecture, which needs nothing of the host. Debian's libraries are
+# unpacked for it into a folder of their own (deploy/release/sysroot).
+ifneq ($(filter static-%,$(VARIANT)),)
+B := build/$(VARIANT)
+SYSROOT := $(shell deploy/release/sysroot $(VARIANT:static-%=%))
+$(if $(SYSROOT),,$(error no libraries for $(VARIANT): see above))
+TRIPLET := $(if $(filter static-arm64,$(VARIANT)),aarch64,x86_64)-linux-gnu
+CC := $(TRIPLET)-gcc --sysroot=$(SYSROOT)
+# Paths of this machine are no part of what is released.
+OPTIMIZE := -O2 -ffile-prefix-map=$(CURDIR)=. -ffile-prefix-map=$(SYSROOT)=.
+PKG_CONFIG := PKG_CONFIG_SYSROOT_DIR=$(SYSROOT) PKG_CONFIG_LIBDIR=$(SYSROOT)/usr/lib/$(TRIPLET)/pkgconfig pkg-config --static
+endif
+PKG_CONFIG ?= pkg-config
+
 # Expanded when first used, so that `deps` has had its chance to install what is asked here.
 LIBRARIES := libmicrohttpd libprotobuf-c libcurl libcrypto libssl jansson libnghttp2 sqlite3 zlib
-LIB_CFLAGS = $(eval LIB_CFLAGS := $$(shell pkg-config --cflags $(LIBRARIES)))$(LIB_CFLAGS)
-LIB_LIBS = $(eval LIB_LIBS := $$(shell pkg-config --libs $(LIBRARIES)))$(LIB_LIBS)
+LIB_CFLAGS = $(eval LIB_CFLAGS := $$(shell $(PKG_CONFIG) --cflags $(LIBRARIES)))$(LIB_CFLAGS)
+LIB_LIBS = $(eval LIB_LIBS := $$(shell $(PKG_CONFIG) --libs $(LIBRARIES)))$(LIB_LIBS)
 
 GEN := build/gen
 COMPILE = $(CC) -std=c11 -D_GNU_SOURCE -Iserver -I$(GEN) -fPIE -pthread $(OPTIMIZE) $(HARDENING)
-LINK = $(CC) -pie -Wl,-z,relro,-z,now -Wl,--as-needed -pthread $(LINK_EXTRA)
+LINK = $(CC) $(if $(SYSROOT),-static-pie,-pie) -Wl,-z,relro,-z,now -Wl,--as-needed -pthread $(LINK_EXTRA)
 
 # --- What there is -----------------------------------------------------------------------------
 
@@ -568,14 +582,28 @@ run: all deps-run  ## Start the sidecar here, on SQLite and a local stream that 
 demo: all deps-run  ## Tell the whole story without hands: put, consume, acknowledge, kill -9, go on.
 	@deploy/demo $(BIN)
 
+# --- Release -----------------------------------------------------------------------------------
+
+prefix ?= /usr/local
+.PHONY: install release
+install: all  ## Install the program, its manual page, completions and unit of systemd below DESTDIR and prefix=/usr/local.
+	@UNIT_BINDIR=$(prefix)/bin deploy/release/files $(BIN) $(DESTDIR)$(prefix)
+
+release: deps-release  ## Build what is released, for amd64 and arm64, into build/release.
+	$(AGAIN) VARIANT=static-amd64 all
+	$(AGAIN) VARIANT=static-arm64 all
+	@deploy/release/release build/release
+
 # --- The rest ----------------------------------------------------------------------------------
 
-.PHONY: deps deps-build deps-run deps-fuzz clean help
+# A plain `make` and `make install` call no package manager: they say what is missing.
+DEPS := tests/deps $(if $(filter-out all install,$(or $(MAKECMDGOALS),all)),,--look)
+.PHONY: deps deps-build deps-run deps-fuzz deps-packages deps-release clean help
 deps:  ## Install what is missing to build and test, and nothing else.
 	@tests/deps build test
 
-deps-build deps-run deps-fuzz deps-packages: deps-%:
-	@tests/deps $*
+deps-build deps-run deps-fuzz deps-packages deps-release: deps-%:
+	@$(DEPS) $*
 
 clean:  ## Remove everything that was built.
 	rm -rf build

@@ -18,6 +18,7 @@
 #include <grp.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -348,13 +349,29 @@ static ks_err open_api(struct ks_house *house, struct ks_detail *detail)
     return ks_api_open(&config, &house->api, detail);
 }
 
+/* True with the number of a group of /etc/group. A static program can't load the modules of NSS: a group that is known to
+ * them alone is named by its number. */
+static bool find_group(const char *name, gid_t *number)
+{
+    FILE *file = fopen("/etc/group", "re");
+    const struct group *entry = NULL;
+
+    if (file == NULL)
+        return false;
+    do
+        entry = fgetgrent(file);
+    while (entry != NULL && strcmp(entry->gr_name, name) != 0);
+    if (entry != NULL)
+        *number = entry->gr_gid;
+    (void)fclose(file);
+    return entry != NULL;
+}
+
 /* Files of state are for this user, or for a group. */
 static ks_err choose_group(const struct ks_options *options, struct ks_detail *detail)
 {
-    char texts[4096];
-    struct group entry;
-    struct group *found = NULL;
     uint64_t number;
+    gid_t found;
 
     if (options->state_group[0] == '\0')
         return KS_OK;
@@ -362,12 +379,12 @@ static ks_err choose_group(const struct ks_options *options, struct ks_detail *d
         ks_sqlite_share_with((gid_t)number);
         return KS_OK;
     }
-    (void)getgrnam_r(options->state_group, &entry, texts, sizeof(texts), &found);
-    if (found == NULL) {
-        ks_detail_set(detail, "--state-group %s: there is no such group", options->state_group);
+    if (!find_group(options->state_group, &found)) {
+        ks_detail_set(detail, "--state-group %s: /etc/group has no such group; a number is taken as it is",
+                      options->state_group);
         return KS_FAIL(INVALID);
     }
-    ks_sqlite_share_with(found->gr_gid);
+    ks_sqlite_share_with(found);
     return KS_OK;
 }
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What others of the host, of the pod and of the web get of a sidecar (docs/SECURITY.md), seen from outside."""
 
+import grp
 import os
 import socket
 import stat
@@ -40,6 +41,8 @@ def files_of_state_are_for_the_user_alone_or_for_a_group(folder):
     for name, found in modes(shared).items():
         check_equal((oct(found[0]), found[1]), (oct(0o660), group), name)
     sidecar.stop()
+    sidecar = Sidecar.local(shared, state_group=grp.getgrgid(group).gr_name).start()
+    sidecar.stop()
 
 
 def refusal(folder, code, **options):
@@ -59,7 +62,7 @@ def a_file_of_state_is_no_link_and_directories_may_be(folder):
     said = refusal(folder, 1, leases=f"sqlite:{there}/leases.db")
     check("a symbolic link" in said, said)
     check(not os.path.exists(os.path.join(folder, "victim")), "it was written through the link")
-    check("no such group" in refusal(folder, 2, state_group="nobody-has-this-name"), "a group that is none")
+    check("has no such group" in refusal(folder, 2, state_group="nobody-has-this-name"), "a group that is none")
     os.remove(os.path.join(there, "leases.db"))
     Sidecar.local(folder, leases=f"sqlite:{folder}/way/leases.db").start().stop()
 
