@@ -168,5 +168,20 @@ plant server/core/lease.c '' 'int f(void) { static int calls; return calls++; }'
 compile_pure
 finds purity 'server/core/lease.c:2: the core is pure: calls'
 
+# A package whose version differs, and one in which there is none.
+repository=$here/../..
+(cd "$repository" && sed -n 's/^    ("\([^"]*\)", r.*/\1/p' deploy/release/versions | sort -u | xargs cp --parents -t "$root")
+python=client-stubs/python/src/kinesis_sidecar/__init__.py
+rust=client-stubs/rust/Cargo.toml
+sed -i 's/__version__ = "/&9/' "$root/$python"
+sed -i '/^version = /d' "$root/$rust"
+said=$(VERSIONS_ROOT=$root "$repository/deploy/release/versions")
+if [[ $said == *"$python: 9"* && $said == *"$rust: no version"* ]]; then
+    passed=$((passed + 1))
+else
+    failed=$((failed + 1))
+    printf 'versions did not find what differs; it said:\n%s\n' "$said"
+fi
+
 [ "${1:-}" = -v ] && echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
