@@ -108,6 +108,8 @@ OPTIMIZE := -O2 -ffile-prefix-map=$(CURDIR)=. -ffile-prefix-map=$(SYSROOT)=.
 PKG_CONFIG := PKG_CONFIG_SYSROOT_DIR=$(SYSROOT) PKG_CONFIG_LIBDIR=$(SYSROOT)/usr/lib/$(TRIPLET)/pkgconfig pkg-config --static
 endif
 PKG_CONFIG ?= pkg-config
+# What must be installed to compile.
+TOOLS := deps-$(if $(SYSROOT),$(VARIANT),build)
 
 # Expanded when first used, so that `deps` has had its chance to install what is asked here.
 LIBRARIES := libmicrohttpd libprotobuf-c libcurl libcrypto libssl jansson libnghttp2 sqlite3 zlib
@@ -173,7 +175,7 @@ $(HELP): $(call objects,$(HELPER_C))
 	@rm -f $@
 	@ar qcs $@ $^
 
-$(B)/obj/server/%.o: server/%.c $(B)/flags | deps-build $(GEN_H) $(GEN)/descriptors.inc $(GEN)/dashboard.inc
+$(B)/obj/server/%.o: server/%.c $(B)/flags | $(TOOLS) $(GEN_H) $(GEN)/descriptors.inc $(GEN)/dashboard.inc
 	@mkdir -p $(@D)
 	$(call say,compile  $<)
 	$(Q)$(COMPILE) $(WARNINGS) $(FLOOR) $(LIB_CFLAGS) -MMD -MP -c -o $@ $<
@@ -182,7 +184,7 @@ TEST_OBJECTS := $(call objects,$(TEST_C) $(filter-out tests/lib/%,$(HELPER_C)))
 $(TEST_OBJECTS): OPTIMIZE := $(TEST_OPTIMIZE)
 $(TEST_OBJECTS): HARDENING := $(TEST_HARDENING)
 $(TEST_OBJECTS): FLOOR := $(TEST_FLOOR)
-$(B)/obj/tests/%.o: tests/%.c $(B)/flags | deps-build $(GEN_H)
+$(B)/obj/tests/%.o: tests/%.c $(B)/flags | $(TOOLS) $(GEN_H)
 	@mkdir -p $(@D)
 	$(call say,compile  $<)
 	$(Q)$(COMPILE) $(WARNINGS) $(FLOOR) $(LIB_CFLAGS) -Itests -Itests/lib -MMD -MP -c -o $@ $<
@@ -192,12 +194,12 @@ $(B)/obj/server/adapters/%.o $(B)/obj/server/aws/http.o $(B)/obj/server/api/%.o:
     FLOOR := -Wno-switch-enum
 
 # Generated code is not ours to warn about.
-$(B)/obj/gen/%.o: $(GEN)/%.c $(B)/flags | deps-build $(GEN_H)
+$(B)/obj/gen/%.o: $(GEN)/%.c $(B)/flags | $(TOOLS) $(GEN_H)
 	@mkdir -p $(@D)
 	$(call say,compile  $<)
 	$(Q)$(COMPILE) -w $(LIB_CFLAGS) -c -o $@ $<
 
-$(GEN)/%.pb-c.c $(GEN)/%.pb-c.h &: proto/%.proto $(PROTO) | deps-build
+$(GEN)/%.pb-c.c $(GEN)/%.pb-c.h &: proto/%.proto $(PROTO) | $(TOOLS)
 	@mkdir -p $(GEN)
 	$(call say,generate $@)
 	$(Q)protoc-c --proto_path=proto --c_out=$(GEN) $<
@@ -209,7 +211,7 @@ $(GEN)/descriptors.inc $(GEN)/dashboard.inc:
 	@mkdir -p $(@D)
 	@od -An -v -tx1 $< | sed 's/ \([0-9a-f][0-9a-f]\)/0x\1,/g' > $@
 
-$(GEN)/descriptors.pb: $(PROTO) | deps-build
+$(GEN)/descriptors.pb: $(PROTO) | $(TOOLS)
 	@mkdir -p $(GEN)
 	$(call say,generate $@)
 	$(Q)protoc --proto_path=proto --include_imports -o $@ $(PROTO)
@@ -237,7 +239,7 @@ $(B)/sim: $(whole)
 	$(Q)$(LINK) $(OPTIMIZE) $(WHOLE) -o $@ $^
 
 $(B)/whole/%.o: HARDENING :=
-$(B)/whole/%.o: %.c $(B)/flags | deps-build
+$(B)/whole/%.o: %.c $(B)/flags | $(TOOLS)
 	@mkdir -p $(@D)
 	$(call say,compile  $<)
 	$(Q)$(COMPILE) $(WHOLE) $(WARNINGS) -Itests -MMD -MP -c -o $@ $<
@@ -589,7 +591,7 @@ prefix ?= /usr/local
 install: all  ## Install the program, its manual page, completions and unit of systemd below DESTDIR and prefix=/usr/local.
 	@UNIT_BINDIR=$(prefix)/bin deploy/release/files $(BIN) $(DESTDIR)$(prefix)
 
-release: deps-release  ## Build what is released, for amd64 and arm64, into build/release.
+release: deps-static-amd64 deps-static-arm64 deps-release  ## Build what is released, for amd64 and arm64, into build/release.
 	$(AGAIN) VARIANT=static-amd64 all
 	$(AGAIN) VARIANT=static-arm64 all
 	@deploy/release/release build/release
@@ -598,11 +600,11 @@ release: deps-release  ## Build what is released, for amd64 and arm64, into buil
 
 # A plain `make` and `make install` call no package manager: they say what is missing.
 DEPS := tests/deps $(if $(filter-out all install,$(or $(MAKECMDGOALS),all)),,--look)
-.PHONY: deps deps-build deps-run deps-fuzz deps-packages deps-release clean help
+.PHONY: deps deps-build deps-run deps-fuzz deps-packages deps-release deps-static-amd64 deps-static-arm64 clean help
 deps:  ## Install what is missing to build and test, and nothing else.
 	@tests/deps build test
 
-deps-build deps-run deps-fuzz deps-packages deps-release: deps-%:
+deps-build deps-run deps-fuzz deps-packages deps-release deps-static-amd64 deps-static-arm64: deps-%:
 	@$(DEPS) $*
 
 clean:  ## Remove everything that was built.
