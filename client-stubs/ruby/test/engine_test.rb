@@ -100,7 +100,9 @@ class EngineTest < TestCase
   # Delivers records from 1 on, in batches of 10.
   # @return [Array<KinesisSidecar::Record>]
   def deliver_many(count)
-    (1..count).each_slice(10).flat_map { |numbers| deliver("b#{numbers[0]}", *numbers.map { |one| [one, 1] }, now: 0.0) }
+    (1..count).each_slice(10).flat_map do |numbers|
+      deliver("b#{numbers[0]}", *numbers.map { |number| [number, 1] }, now: 0.0)
+    end
   end
 
   # Redelivers the last 10 records.
@@ -152,6 +154,20 @@ class EngineTest < TestCase
     (2..3000).each { |number| deliver("b#{number}", [number, 1], now: 0.0).each(&:ack) }
     receive_batch("c2", [1, 3])
     assert_empty begin_again([])
+  end
+
+  # --- The thread of the app settles meanwhile ---
+
+  def test_outcome_that_comes_while_the_record_is_taken_back_settles_the_redelivery
+    first, second = deliver("b1", [1, 1], [2, 1], now: 0.0)
+    second.define_singleton_method(:take_back) do
+      ack
+      super()
+    end
+    receive_batch("b2", [1, 2], [2, 2])
+    first.drop
+    items = Array.new(2) { @engine.request(0.0, everything: true).tap { |one| @engine.answered(one, {}) } }.map(&:items)
+    assert_equal [["a1-2", :drop], %w[a2-2 ack]], items.flatten.map { |item| item.values_at("ack_id", "outcome") }
   end
 
   # --- Records of a loop that was left ---

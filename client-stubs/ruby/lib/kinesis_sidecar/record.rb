@@ -200,13 +200,14 @@ module KinesisSidecar
     end
 
     # @api private
-    # @return [Boolean] whether the app has the record, without an outcome
-    def begun?
-      @state == :begun
+    # @return [Boolean] whether the app has the record, or has given it an outcome that the engine has not taken
+    def unprocessed?
+      !@state.nil? && @state != :taken_back && !processed?
     end
 
     # @api private
-    # @return [Boolean] whether the app has the record, gets it in the place of its redelivery, or has given it an outcome
+    # @return [Boolean] whether the app has the record, or gets it in the place of its redelivery, or has given it an
+    #   outcome
     def with_app?
       @state.nil? ? @ahead : @state != :taken_back
     end
@@ -216,7 +217,7 @@ module KinesisSidecar
     # @return [Boolean] false: the engine has taken it before
     def process
       return @state = :acked if @state == :ack
-      return false if processed?
+      return false if processed? || @state == :taken_back
 
       @processed = true
     end
@@ -232,10 +233,14 @@ module KinesisSidecar
       @state == :acked || @processed
     end
 
-    # The sidecar took the record back: it redelivers it. The app keeps it until its loop is left, if it has it.
+    # The sidecar took the record back: it redelivers it.
     # @api private
+    # @return [Boolean] false: the app has it, and keeps it until its loop is left
     def take_back
-      begun? ? @ahead = true : @state = :taken_back
+      return @state = :taken_back if @state.nil?
+
+      @ahead = true
+      false
     end
 
     # From now on the outcome of this record settles the redelivery.

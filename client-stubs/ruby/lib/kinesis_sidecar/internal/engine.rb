@@ -163,8 +163,7 @@ module KinesisSidecar
         @beginning.synchronize do
           next if record.outcome
 
-          record.take_back
-          record.group.divide unless record.begun?
+          record.group.divide if record.take_back
         end
       end
 
@@ -203,7 +202,8 @@ module KinesisSidecar
       end
 
       def lease_lost(shard_id)
-        lost = @outbox.groups.keys.select { |group| group.shard_id == shard_id && !group.redriven } # These need no lease.
+        # Redriven records need no lease.
+        lost = @outbox.groups.keys.select { |group| group.shard_id == shard_id && !group.redriven }
         @beginning.synchronize { lost.each { |group| group.current = false } }
         lost.each { |group| group.each_last_delivery { |record, _| drop(record) } }
         @lease_lost ||= !lost.empty?
@@ -256,8 +256,8 @@ module KinesisSidecar
       end
 
       # @param records [Array<Record>] the last ones of the last batch
-      # @return [Array<Record>] has the earlier deliveries of those that the app has. It does not get these again, unless
-      #   it gives them back before.
+      # @return [Array<Record>] has the earlier deliveries of those that the app has. It does not get these again,
+      #   unless it gives them back before.
       def redelivered(records)
         records.each { |record| replace(record) if record.scope && Line.again?(record.line) }
         first = @group.records.size - records.size

@@ -42,8 +42,8 @@ module KinesisSidecar
 
       # @return [Array<Record>] that the app has, or whose outcome is not confirmed
       def unconfirmed
-        begun = @groups.each_key.flat_map { |group| group.records.select(&:begun?) }
-        begun + @acked.each_key.flat_map(&:unsent) + @urgent.keys + (@pending ? @pending.records : [])
+        open = @groups.each_key.flat_map { |group| group.records.select(&:unprocessed?) }
+        open + @acked.each_key.flat_map(&:unsent) + @urgent.keys + (@pending ? @pending.records : [])
       end
 
       # Whether the outcome of the record, which is processed, is not confirmed. A retry that was sent may cause a
@@ -51,7 +51,9 @@ module KinesisSidecar
       def unconfirmed?(record)
         return true if @urgent.key?(record)
 
-        record.outcome != :retry && (record.group.unsent.include?(record) || (@pending ? @pending.settles?(record) : false))
+        return false if record.outcome == :retry
+
+        record.group.unsent.include?(record) || (!@pending.nil? && @pending.settles?(record))
       end
 
       # Forgets the groups whose records all have an outcome.
