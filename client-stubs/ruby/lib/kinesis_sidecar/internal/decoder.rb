@@ -15,13 +15,14 @@ module KinesisSidecar
         @frame_bytes_max = frame_bytes_max
         @rest = String.new
         @head = nil   # Members of the first record of the batch.
-        @mark = "\n"  # Text in the lines of the batch. No line has a line end.
-        @mark_at = 0  # The mark begins there at the latest: ack_ids have one length. MRI looks there first.
+        @mark = nil   # Text in the lines of the batch that are like those of the sidecar; nil: they are not.
+        @mark_at = 0  # It begins there in all of them: their ack_ids have one length.
       end
 
       # @param data [String] binary
       # @yieldparam message [Hash] a control event; or the first record of a batch
       # @yieldparam lines [Array<String>, nil] nil: the message is a control event; or further lines of the batch
+      # @yieldparam again [Boolean, nil] whether one of these is not the first delivery of its record in its lease epoch
       def feed(data, &block)
         lines = data.include?("\n") ? take_lines(data) : keep(data)
         raise ProtocolError, "a line has more than #{@frame_bytes_max} bytes" if @rest.bytesize > @frame_bytes_max
@@ -45,21 +46,24 @@ module KinesisSidecar
 
       def decode(lines)
         found = []
+        again = false
         lines.each do |line|
-          if line.rindex(@mark, @mark_at) && line.start_with?(Line::START) && line.end_with?(Line::FINISH)
+          # MRI looks for the last mark at this place first.
+          if @mark && line.rindex(@mark, @mark_at) == @mark_at && line.end_with?(Line::FINISH)
+            again ||= !line.index(Line::FIRST, @mark_at)
             found << line
           elsif !line.empty?
-            yield @head, found unless found.empty?
+            yield @head, found, again unless found.empty?
             found = []
+            again = false
             message = parse(line)
-            record?(message) ? found << first_line(line, message) : yield(message, nil)
+            next yield(message, nil) unless record?(message)
+
+            found << first_line(line, message)
+            again = Line.again?(found[0])
           end
         end
-        yield @head, found unless found.empty?
-      end
-
-      def usual?(line)
-        line.start_with?(Line::START) && line.end_with?(Line::FINISH)
+        yield @head, found, again unless found.empty?
       end
 
       def parse(line)
@@ -79,10 +83,10 @@ module KinesisSidecar
       # Begins a batch.
       def first_line(line, message)
         @head = message
-        @mark = Line.mark(message["batch_id"])
-        usual = usual?(line) ? line : Line.of(Line.parse(line))
-        @mark_at = usual.index(@mark) || 0
-        usual
+        usual = line.start_with?(Line::START) && line.end_with?(Line::FINISH)
+        @mark = usual ? Line.mark(message["batch_id"]) : nil
+        @mark_at = line.index(@mark) if usual
+        usual ? line : Line.of(Line.parse(line))
       end
     end
   end

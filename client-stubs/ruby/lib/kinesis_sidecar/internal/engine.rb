@@ -96,7 +96,7 @@ module KinesisSidecar
       # Takes what the decoder found in the bytes.
       # @raise [SessionTakenOver]
       def receive(decoder, data, now)
-        decoder.feed(data) { |message, lines| lines ? take(message, lines, now) : event(message, now) }
+        decoder.feed(data) { |message, lines, again| lines ? take(message, lines, again, now) : event(message, now) }
       end
 
       # The connection of the stream has ended. The session accepts settlements until the next one begins.
@@ -145,11 +145,11 @@ module KinesisSidecar
 
       private
 
-      def take(head, lines, now)
+      def take(head, lines, again, now)
         @group = next_group(head, now) unless @group && @group.batch_id == head["batch_id"]
         records = @group.add(lines)
         @deliveries += records.size
-        records = redelivered(records) if expecting? || lines.any? { |line| Line.again?(line) }
+        records = redelivered(records) if again || expecting?
         @hand_out.call(records) unless records.empty?
       end
 

@@ -22,7 +22,7 @@ module KinesisSidecar
 
         loop do
           while (record = @ready.shift)
-            next if set_aside?(record) || !record.begin
+            next if (holding? && set_aside?(record)) || !record.begin
 
             yield record
             return if @source.stopped?
@@ -43,9 +43,11 @@ module KinesisSidecar
         @ready = item.is_a?(Resolved) ? @aside.delete(item.scope) || [] : item
       end
 
-      def set_aside?(record)
-        return false if @aside.empty? && @engine.holds_none?
+      def holding?
+        !@aside.empty? || !@engine.holds_none?
+      end
 
+      def set_aside?(record)
         scope = record.scope
         return false unless @aside.key?(scope) || @engine.held?(scope)
 

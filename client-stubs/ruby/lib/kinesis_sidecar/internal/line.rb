@@ -15,7 +15,7 @@ module KinesisSidecar
       SEQUENCE_NUMBERS = /"sequence_number":"\d+","sub_sequence_number":\d+/n
       # The end of `"attempt":1,`. No other name ends so. MRI finds up to 8 bytes without a table of all bytes.
       FIRST = 'empt":1,'
-      private_constant :DATA, :SEQUENCE_NUMBERS, :FIRST
+      private_constant :DATA, :SEQUENCE_NUMBERS
 
       class << self
         # @param message [Hash] a record
