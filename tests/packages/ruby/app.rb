@@ -93,7 +93,8 @@ end
 
 def main(way, client_id, concurrency)
   stopped = way == "run"
-  KinesisSidecar::Consumer.open(client_id, ack_deadline: way == "race" ? 60 : 2) do |consumer|
+  options = way == "race" ? { max_in_flight: 10_000 } : { ack_deadline: 2 }
+  KinesisSidecar::Consumer.open(client_id, **options) do |consumer|
     next consumer.run(concurrency: Integer(concurrency)) { |record| handle(record) } if way == "run"
 
     trap("TERM") do
