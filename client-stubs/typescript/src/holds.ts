@@ -49,8 +49,8 @@ export class Holds {
         for (const hold of this.holds) {
             if (hold.request !== request) continue;
             const reason = refused.get(hold.retried.ackId);
-            // The id is of a sidecar that was restarted. It may have accepted an earlier copy of the request, so the hold
-            // stays until the next session.
+            // The id is of a sidecar that was restarted. It may have accepted an earlier copy of the request, so the
+            // hold stays until the next session.
             if (reason !== "UNKNOWN") hold.accepted = reason === undefined;
         }
         this.finish();

@@ -16,8 +16,9 @@ final class Hold {
     }
 
     /**
-     * Notes the answer. `reason`: why the retry was refused; null: it was accepted. An id that is unknown is of a sidecar
-     * that was restarted. It may have accepted an earlier copy of the request, so the hold stays until the next session.
+     * Notes the answer. `reason`: why the retry was refused; null: it was accepted. An id that is unknown is of a
+     * sidecar that was restarted. It may have accepted an earlier copy of the request, so the hold stays until the next
+     * session.
      */
     void judge(Object reason) {
         if (!"UNKNOWN".equals(reason))
