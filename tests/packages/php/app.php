@@ -115,7 +115,8 @@ function race(Consumer $consumer): bool
 }
 
 [, $way, $clientId, $concurrency] = $argv;
-$consumer = new Consumer($clientId, ackDeadline: $way === 'race' ? 60.0 : ACK_DEADLINE_SECONDS);
+$options = $way === 'race' ? ['maxInFlight' => 10000] : ['ackDeadline' => ACK_DEADLINE_SECONDS];
+$consumer = new Consumer($clientId, ...$options);
 pcntl_async_signals(true);
 pcntl_signal(SIGTERM, static fn () => $consumer->stop());
 try {
