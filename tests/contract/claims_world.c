@@ -20,8 +20,8 @@ enum {
     LATE_MS = 120000, /* How late a request may land. */
     AGE_MS = 100000,  /* Between two records of which the letters are pointers. */
     LIVES = 4,        /* Such records in the stream at one time. */
-    /* How long after its end the leader deletes a pointer: longer than a request may be late, as the hour of PROTOCOL.md
-     * is longer than AWS takes a signature. */
+    /* How long after its end the leader deletes a pointer: longer than a request may be late, as the hour of
+     * PROTOCOL.md is longer than AWS takes a signature. */
     OVER_MS = LATE_MS + 30000
 };
 

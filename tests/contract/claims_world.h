@@ -4,8 +4,8 @@
  * The workers are a model of ports/board_redrive.c; the requests are those of a real adapter, on a store in memory.
  * Requests arrive late, out of order and after their answer was given up; answers are lost; workers are paused and die;
  * clocks of workers lag behind the store's; the owner of a shard writes its letters anew; people discard letters. The
- * oracle knows what each change may do when it arrives, without a look at the store; after it the store has to hold what
- * the oracle holds. All from a seed, in virtual time.
+ * oracle knows what each change may do when it arrives, without a look at the store; after it the store has to hold
+ * what the oracle holds. All from a seed, in virtual time.
  */
 #ifndef TESTS_CONTRACT_CLAIMS_WORLD_H
 #define TESTS_CONTRACT_CLAIMS_WORLD_H
@@ -72,7 +72,8 @@ struct claims_store {
     void (*die)(uint32_t worker);
 };
 
-/* Runs so many seeds, or KS_SEEDS of the environment; the test fails if a letter is lost, or changed by one who may not. */
+/* Runs so many seeds, or KS_SEEDS of the environment; the test fails if a letter is lost, or changed by one who may
+ * not. */
 void claims_run(const struct claims_store *store, uint64_t seeds);
 
 /* The adapter's side. A change has happened in the store. */

@@ -64,7 +64,7 @@ void letters_dynamodb_raw(const char *operation, const char *body)
     bool done = false;
     const struct ks_aws_request request = {.operation = operation,
                                            .body = ks_view_text(body),
-                                           .timeout = ks_span_ms(5000),
+                                           .timeout = ks_span_ms(30000),
                                            .response_max = 1 << 20,
                                            .done = raw_done,
                                            .arg = &done};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The contract of ports/dead_letters.h where requests are throttled, connections are cut, and answers are lost after the
- * server did what it was asked: the suite against each store on a server, through the fault proxy, from a fixed seed. */
+/* The contract of ports/dead_letters.h where requests are throttled, connections are cut, and answers are lost after
+ * the server did what it was asked: the suite against each store on a server, through the fault proxy, from a fixed
+ * seed. */
 #include "contract/dead_letters_suite.h"
 #include "contract/letters_faults.h"
 

@@ -195,7 +195,8 @@ static bool is_open(const struct call *call)
     return heard.outcome == KS_UNKNOWN || (call->kind == WRITE && heard.outcome == KS_REFUSED);
 }
 
-/* As the core does, a call that is made again waits before it: a table that could not be asked is asked again by then. */
+/* As the core does, a call that is made again waits before it: a table that could not be asked is asked again by
+ * then. */
 static void wait_a_while(void)
 {
     for (int turn = 0; turn < AGAIN_TURNS; turn++)

@@ -71,8 +71,9 @@ struct ks_letter letters_make(const char *sequence, size_t data_size);
 struct ks_letter letters_make_of(const char *shard, const char *sequence, int64_t sub);
 const char *letters_id(const char *sequence);
 
-/* Each asks the store and waits. Under faults a call is made again while its outcome is unknown, or a write was refused.
- * Not so a removal and a change that names a claim: once done, they are refused. Their answers are not lost. */
+/* Each asks the store and waits. Under faults a call is made again while its outcome is unknown, or a write was
+ * refused. Not so a removal and a change that names a claim: once done, they are refused. Their answers are not
+ * lost. */
 enum ks_outcome letters_write(const struct ks_letter *letters, uint32_t count);
 enum ks_outcome letters_write_one(const char *sequence, size_t data_size);
 /* Behind the letter of this id; "": from the first. */

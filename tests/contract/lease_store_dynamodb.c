@@ -34,7 +34,7 @@ void dynamodb_raw(struct lease_rig *rig, const char *operation, ks_view body,
     const ks_instant begun = ks_instant_now();
     const struct ks_aws_request request = {.operation = operation,
                                            .body = body,
-                                           .timeout = ks_span_ms(5000),
+                                           .timeout = ks_span_ms(30000),
                                            .single_attempt = true,
                                            .response_max = 1 << 20,
                                            .done = raw_done,

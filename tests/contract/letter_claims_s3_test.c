@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* letter_claims_s3_test.c - the world of claims_world.h on a bucket: the whole of adapters/s3, a store for each worker.
  *
- * This program plays the client of aws/client.h and the loop's timers, in virtual time: a request that gets no answer is
- * sent again, up to ATTEMPTS times, while an earlier one may still land; S3 may also refuse one because it is busy. The
- * bucket is tests/lib/object_bucket.h. An object that was written, claimed or removed was so by one request, and the
- * oracle judges that when it lands.
+ * This program plays the client of aws/client.h and the loop's timers, in virtual time: a request that gets no answer
+ * is sent again, up to ATTEMPTS times, while an earlier one may still land; S3 may also refuse one because it is
+ * busy. The bucket is tests/lib/object_bucket.h. An object that was written, claimed or removed was so by one
+ * request, and the oracle judges that when it lands.
  */
 #include "adapters/s3/letters.h"
 

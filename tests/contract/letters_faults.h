@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* letters_faults.h - a fault proxy between a store of dead letters and its server, for the rig of dead_letters_rig.h.
  *
- * The proxy is tests/doubles/fault_proxy.c. Before each call of the store the next fault is drawn from a seed; after the
- * answer the proxy heals. Whatever goes wrong in here fails the test.
+ * The proxy is tests/doubles/fault_proxy.c. Before each call of the store the next fault is drawn from a seed; after
+ * the answer the proxy heals. Whatever goes wrong in here fails the test.
  */
 #ifndef TESTS_CONTRACT_LETTERS_FAULTS_H
 #define TESTS_CONTRACT_LETTERS_FAULTS_H
@@ -10,7 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The store goes through the proxy from here on, and has faults from this seed; `throttle` is what the proxy refuses with: "503 SlowDown". */
+/* The store goes through the proxy from here on, and has faults from this seed; `throttle` is what the proxy refuses
+ * with: "503 SlowDown". */
 void letters_faults_begin(uint64_t seed, const char *throttle);
 void letters_faults_end(void);
 bool letters_faults_are_on(void);

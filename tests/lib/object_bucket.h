@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* object_bucket.h - the objects of a bucket of S3 in memory, with conditional writes.
  *
- * PUT with If-None-Match: * or If-Match, DELETE with If-Match, GET, and ListObjectsV2 of one prefix. The ETag is the MD5
- * of the body, as that of S3 is without KMS: an object that is again what it was has its old ETag. Sources: "Conditional
- * requests" of the S3 user guide; PutObject, DeleteObject of the API reference. 404 is the answer to an If-Match on a key
- * that has no object.
+ * PUT with If-None-Match: * or If-Match, DELETE with If-Match, GET, and ListObjectsV2 of one prefix. The ETag is the
+ * MD5 of the body, as that of S3 is without KMS: an object that is again what it was has its old ETag. Sources:
+ * "Conditional requests" of the S3 user guide; PutObject, DeleteObject of the API reference. 404 is the answer to an
+ * If-Match on a key that has no object.
  */
 #ifndef TESTS_LIB_OBJECT_BUCKET_H
 #define TESTS_LIB_OBJECT_BUCKET_H

@@ -60,20 +60,13 @@ TEST(a_place_is_the_shard_and_the_rest_of_the_id)
 
 TEST(what_is_no_id_of_a_letter_has_no_place)
 {
-    static const char *const ids[] = {"",
-                                      ".",
-                                      "..",
-                                      "a",
-                                      "a.1",
-                                      "a.1.",
-                                      "a..1",
-                                      ".1.1",
-                                      "a.1.x",
-                                      "a.x.1",
-                                      "a.1.-1",
-                                      "a.1.1 ",
-                                      "a.01.1",
-                                      "a.1.111111111111111111111111111111111",
+    static const char *const ids[] = {"",        ".",
+                                      "..",      "a",
+                                      "a.1",     "a.1.",
+                                      "a..1",    ".1.1",
+                                      "a.1.x",   "a.x.1",
+                                      "a.1.-1",  "a.1.1 ",
+                                      "a.01.1",  "a.1.111111111111111111111111111111111",
                                       "\xff.1.1"};
     struct ks_letter_place found;
 
