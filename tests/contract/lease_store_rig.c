@@ -104,7 +104,7 @@ void lease_ask(struct lease_rig *rig, struct ks_lease_store *store, struct ks_st
     lease_answer_free(answer);
     memset(answer, 0, sizeof(*answer));
     if (request.timeout.us == 0)
-        request.timeout = ks_span_ms(10000);
+        request.timeout = ks_span_ms(30000);
     request.answered = answered;
     request.arg = answer;
     store->vtable->ask(store, &request);

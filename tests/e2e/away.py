@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A destination of dead letters that is away for KS_AWAY seconds (default 12; 3600 for an hour) while records come.
+"""A destination of dead letters that is away for KS_AWAY seconds (default 8; 3600 for an hour) while records come.
 
 The app gives up each third record and acknowledges the others. What is checked: the checkpoints wait before the first
 letter that is not durable, the sidecar reports its lag and why, its memory stays bounded, and nothing is lost."""
@@ -10,7 +10,7 @@ import time
 
 from lib import SLOW, check, check_equal, data_of, wait_until
 
-AWAY_S = int(os.environ.get("KS_AWAY", "12"))
+AWAY_S = int(os.environ.get("KS_AWAY", "8"))
 BUDGET = 4 << 20         # Of the sidecar's memory; the first records fill it.
 OPTIONS = {"memory_budget_bytes": BUDGET, "local_shards": 2, "lease_duration_ms": 10000}
 RECORD_BYTES = 8 << 10
