@@ -407,6 +407,20 @@ test("retry_takes_back_no_record_of_the_next_lease_epoch", async () => {
     assert.deepEqual(seen, ["1/1", "9/1", "2/1"]);
 });
 
+// The app has record 1 when its lease is lost. Another sidecar has settled the record.
+test("retry_after_a_lost_lease_takes_nothing_of_the_next_lease_back", async () => {
+    refuse("FENCED");
+    const consumer = consumerOf();
+    const next = await batchesOf(consumer, 1, ...frames([1]));
+    const [record] = (await next()).records;
+    await deliver(leaseLostFrame, ...ofNextLease(2));
+    record!.retry();
+    await until("the record is retried", isSettled("ack-1-1 retry"));
+    await deliver(barrierFrame(sidecar.settled[0]!.barrier!));
+    assert.deepEqual(namesOf(await next()), ["2/1"]);
+    assert.equal(consumer.failed, 0);
+});
+
 test("late_barrier_of_an_earlier_retry_does_not_undo_a_later_one", async () => {
     const next = await batchesOf(consumerOf(), 2, ...frames([1, 2]));
     const [first, second] = (await next()).records;
