@@ -259,7 +259,10 @@ impl Engine {
 
     fn hold(&mut self, record: &Delivery, outcome: Outcome) {
         if let (Some(scope), Outcome::Retry) = (record.scope(), outcome) {
-            let hold = Hold { record: record.clone(), barrier: 0, accepted: None, end: u64::MAX };
+            // After a lost lease the record may be settled elsewhere: nothing of the next lease is taken back.
+            let last = self.lost_shards.get(&record.block.shard).filter(|last| record.block.group <= **last);
+            let end = last.map_or(u64::MAX, |last| last + 1);
+            let hold = Hold { record: record.clone(), barrier: 0, accepted: None, end };
             self.held.entry(scope).or_default().insert(record.key(), hold);
         }
     }

@@ -8,7 +8,7 @@ use serde_json::{json, Value};
 
 use crate::client::{builder, consumer, next, numbers, server_of, take, Events};
 use crate::scripted::{
-    answer, barrier_event, failed, first, lease_lost, of_shard, record, refuse, session, Answer, Sent,
+    answer, barrier_event, failed, first, lease_lost, of_shard, record, refuse, session, unknown_event, Answer, Sent,
 };
 use crate::support::{wait_until, within, PATIENCE};
 
@@ -261,4 +261,21 @@ async fn retry_takes_back_no_record_of_the_next_lease_epoch() {
     server.write(lease_lost("shardId-000000000000"));
     server.write(Sent { epoch: 2, ..Sent::new("2", 1, "b2") }.frame());
     assert_eq!(next(&mut consumer).await.epoch(), 2);
+}
+
+/// The app has record 1 when its lease is lost. Another sidecar has settled the record.
+#[tokio::test]
+async fn retry_after_a_lost_lease_takes_nothing_of_the_next_lease_back() {
+    let server = server_of(vec![session(), first(1)]).await;
+    server.answer_settle(failed("a1.1", "FENCED"));
+    let events = Events::default();
+    let mut consumer = events.consumer(&server);
+    let kept = next(&mut consumer).await;
+    server.write(lease_lost("shardId-000000000000"));
+    server.write(Sent { epoch: 2, ..Sent::new("2", 1, "b2") }.frame());
+    server.write(unknown_event());
+    events.unknown().await;
+    kept.retry("");
+    assert_eq!(next(&mut consumer).await.epoch(), 2);
+    assert_eq!(consumer.failed(), 0);
 }
