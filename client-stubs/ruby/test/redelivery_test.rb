@@ -229,6 +229,20 @@ class RedeliveryTest < ScriptedTestCase
     assert_equal 2, records.next.epoch
   end
 
+  # The app has record 1 when its lease is lost. Another sidecar has settled the record.
+  def test_retry_after_a_lost_lease_takes_nothing_of_the_next_lease_back
+    @server.settle_answers << ScriptedServer.item_refusal("a1-1", "FENCED")
+    @server.stream(SESSION, record(1))
+    records = consumer.each
+    first = records.next
+    deliver(LEASE_LOST, of_next_epoch(2))
+    first.retry
+    wait_until("the retry is sent") { @server.settles.any? }
+    deliver
+    assert_equal 2, records.next.epoch
+    assert_equal 0, consumer.failed
+  end
+
   # --- A redelivery replaces the records that wait ---
 
   # An ack deadline has passed. The app has record 1.
