@@ -322,6 +322,22 @@ final class RedeliveredRecordsTest extends TestCase
         $this->assertHandedOut('2.1');
     }
 
+    /** The app has record 1 when its lease is lost. Another sidecar has settled the record. */
+    public function testRetryAfterALostLeaseTakesNothingOfTheNextLeaseBack(): void
+    {
+        $this->begin(1);
+        $record = $this->pair->take(1)[0];
+        $this->pair->receive(self::LEASE_LOST);
+        $this->pair->receiveBatch('second', self::ofNextEpoch(2));
+        $this->server->refuse('ack-1', 'FENCED');
+        $record->retry();
+        $this->pair->untilOutcome('ack-1', 'retry');
+        $this->pair->until(fn (): bool => $this->pair->agent->outcomes->areSent());
+        $this->pair->receive(self::BARRIER);
+        $this->assertHandedOut('2.1');
+        $this->assertSame(0, $this->failed());
+    }
+
     public function testRestOfABatchIsNotHandedOutAgainAfterARetryOfItsFirstRecord(): void
     {
         $this->begin(1, 2, 3);

@@ -49,7 +49,8 @@ final class Recalls
             'barrier' => '',
             'accepted' => null,
             'passed' => false,
-            'before' => null,
+            // After a lost lease the record may be settled elsewhere: nothing of the next lease is taken back.
+            'before' => $retried->batch->current ? null : 0,
         ];
 
         return true;
