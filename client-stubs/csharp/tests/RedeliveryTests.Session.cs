@@ -369,6 +369,27 @@ namespace KinesisSidecar.Client.Tests
             }
         }
 
+        /// <summary>The app has record 1 when its lease is lost. Another sidecar has settled the record.</summary>
+        [Test]
+        public void retry_after_a_lost_lease_takes_nothing_of_the_next_lease_back()
+        {
+            _answer = ScriptedSidecar.Refused("b-1", "FENCED");
+            _sidecar.Deliver("b", 1);
+            using (var consumer = Open())
+            {
+                var record = Next(consumer);
+                _sidecar.Stream.LeaseLost("shard-0");
+                _sidecar.Stream.Record("c", 2, epoch: 2);
+                UntilReceived();
+                record.Retry();
+                UntilRetries(1);
+                _sidecar.Stream.Barrier(BarrierOf(0));
+                UntilReceived();
+                AssertNext(consumer, "1002/1");
+                AssertNothingFailed(consumer);
+            }
+        }
+
         [Test]
         public void rest_of_a_batch_is_handed_out_once_after_a_retry_of_its_first_record()
         {
