@@ -306,6 +306,31 @@ class RedeliveryTest extends ConsumerFixture {
         assertNoneFailed();
     }
 
+    /** The app has record 1 when its lease is lost. Another sidecar has settled the record. */
+    @Test
+    void retry_afterALostLease_takesNothingOfTheNextLeaseBack() throws Exception {
+        sidecar.settleAnswer = request -> request.has("retry") ? ScriptedSidecar.refused("b-1", "FENCED")
+                : ScriptedSidecar.OK;
+        sidecar.deliver("b", 1);
+        build(sidecar.consumer());
+        run(record -> {
+            if (handled.equals(List.of("1"))) {
+                release.await();
+                throw new IllegalStateException("once");
+            }
+        });
+        untilHandled("1");
+        sidecar.stream.leaseLost();
+        sidecar.stream.recordOfEpoch(2, "c", 2);
+        untilReceived();
+        release.countDown();
+        untilRetried(1);
+        untilAnswered();
+        barrierOfTheRetry();
+        untilHandled("1", "9", "2");
+        assertNoneFailed();
+    }
+
     /** SETTLED: another delivery of the record was settled. */
     @ParameterizedTest
     @ValueSource(strings = {"MALFORMED", "SETTLED"})
