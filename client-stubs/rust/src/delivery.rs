@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -287,4 +287,13 @@ impl Settlement {
 pub(crate) struct Settled {
     pub(crate) record: Delivery,
     pub(crate) settlement: Settlement,
+}
+
+/// A record whose outcome the sidecar has not confirmed.
+pub(crate) struct Unconfirmed {
+    pub(crate) record: Delivery,
+    /// When its first delivery arrived. None: it had an outcome when it was kept.
+    pub(crate) since: Option<Instant>,
+    /// None: the app has not decided.
+    pub(crate) settlement: Option<Settlement>,
 }

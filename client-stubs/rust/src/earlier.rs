@@ -19,10 +19,10 @@ pub(crate) struct Earlier {
 }
 
 impl Earlier {
-    /// Of records in the order of their delivery.
-    pub(crate) fn new(records: impl Iterator<Item = Delivery>) -> Self {
+    pub(crate) fn new(mut records: Vec<Delivery>) -> Self {
         let mut earlier = Earlier { records: HashMap::new(), waiting: HashMap::new(), first: 0, bytes: 0 };
-        records.for_each(|record| earlier.add(record));
+        records.sort_by_key(|record| record.block.group); // In the order of their delivery.
+        records.into_iter().for_each(|record| earlier.add(record));
         earlier.first = earlier.records.len();
         earlier.bytes = 0;
         earlier

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::Notify;
 
-use crate::delivery::{Block, Delivery, DeliveryKey, Identity, Outcome, Records, Scope, Settled, Settlement, State};
+use crate::delivery::{
+    Block, Delivery, DeliveryKey, Identity, Outcome, Records, Scope, Settled, Settlement, State, Unconfirmed,
+};
 use crate::earlier::Earlier;
 use crate::event::Event;
 use crate::options::{Options, Ordering};
@@ -106,14 +108,6 @@ impl Hold {
         let is_before = record.block.barriers < self.barrier && record.block.group < self.end;
         self.accepted == Some(true) && is_before && record.position() > self.record.position()
     }
-}
-
-/// A record whose outcome the sidecar has not confirmed. None: the app has not decided.
-struct Unconfirmed {
-    record: Delivery,
-    /// When its first delivery arrived. None: it had an outcome when it was kept.
-    since: Option<Instant>,
-    settlement: Option<Settlement>,
 }
 
 /// A *scope* is the unit of order: a shard, or a lane of it. A retry takes the later records of its scope back. While
@@ -328,7 +322,7 @@ impl Engine {
             }
             if let Some(record) = earlier.delivery(&redelivery) {
                 self.end_hold(record, &redelivery);
-                self.keep_begun(record);
+                self.keep(record);
             }
         }
         self.earlier = Some(earlier);
@@ -337,7 +331,10 @@ impl Engine {
     fn collect_earlier(&mut self) -> Earlier {
         self.forget_groups();
         let retried = self.held.values().flat_map(HashMap::values).map(|hold| hold.record.clone());
-        Earlier::new(retried.chain(self.groups.values().flat_map(Group::deliveries)))
+        let decided = self.urgent.iter().map(|settled| settled.record.clone());
+        let sent = self.pending.iter().flat_map(Request::deliveries);
+        let open = self.groups.values().flat_map(Group::deliveries);
+        Earlier::new(retried.chain(decided).chain(sent).chain(open).collect())
     }
 
     /// Drops records that the app has not begun, from the position of a redelivery on. The sidecar delivers a scope in
@@ -359,15 +356,37 @@ impl Engine {
         }
     }
 
-    /// Keeps a record that the app has and that is redelivered in the same session.
-    fn keep_begun(&mut self, record: &Delivery) {
-        let Some(group) = self.groups.get_mut(&record.block.group).filter(|_| record.is(State::Begun)) else { return };
-        group.open -= 1;
-        let since = Some(group.since(record));
-        self.unconfirmed.insert(record.identity(), Unconfirmed { record: record.clone(), since, settlement: None });
+    /// Keeps a record that is redelivered in the same session, if the app has it, or if its outcome is not confirmed.
+    fn keep(&mut self, record: &Delivery) {
+        let (since, settlement) = match self.groups.get_mut(&record.block.group) {
+            Some(group) if record.is(State::Begun) => {
+                group.open -= 1;
+                (Some(group.since(record)), None)
+            }
+            Some(group) if record.is(State::Acked) => {
+                group.acked -= 1; // The batch is not acknowledged as a whole.
+                (None, Some(Settlement::ACK))
+            }
+            _ => (None, self.unconfirmed_outcome(record)),
+        };
+        if since.is_some() || settlement.is_some() {
+            self.unconfirmed.insert(record.identity(), Unconfirmed { record: record.clone(), since, settlement });
+        }
     }
 
-    /// If the app has an earlier delivery of the record, its outcome settles this one.
+    /// The outcome of a record that is not sent, or has no answer. None if it is a retry that was sent: that may have
+    /// caused the redelivery, which the app gets.
+    fn unconfirmed_outcome(&mut self, record: &Delivery) -> Option<Settlement> {
+        let Some(at) = self.urgent.iter().position(|settled| settled.record == *record) else {
+            return self.pending.as_ref()?.settlement(record).filter(|settlement| settlement.outcome != Outcome::Retry);
+        };
+        if let Some(holds) = record.scope().and_then(|scope| self.held.get_mut(&scope)) {
+            holds.remove(&record.key()); // The retry of the redelivery holds the scope.
+        }
+        self.urgent.remove(at).map(|settled| settled.settlement)
+    }
+
+    /// If an earlier delivery of the record is kept, its outcome settles this one.
     fn adopt(&mut self, redelivery: &Delivery) {
         let Some(earlier) = self.unconfirmed.remove(&redelivery.identity()) else { return };
         earlier.record.redelivered(redelivery.clone());

@@ -97,6 +97,20 @@ impl Request {
         retries.any(|settled| settled.record.ack_id() == ack_id)
     }
 
+    /// The outcome of a record in this request.
+    pub(crate) fn settlement(&self, record: &Delivery) -> Option<Settlement> {
+        if self.acked.iter().any(|block| Arc::ptr_eq(block, &record.block)) {
+            return Some(Settlement::ACK);
+        }
+        self.settled.iter().find(|settled| settled.record == *record).map(|settled| settled.settlement.clone())
+    }
+
+    /// The records with an outcome in this request.
+    pub(crate) fn deliveries(&self) -> impl Iterator<Item = Delivery> + '_ {
+        let settled = self.settled.iter().map(|settled| settled.record.clone());
+        settled.chain(self.acked.iter().flat_map(Block::deliveries))
+    }
+
     pub(crate) fn room(&self) -> usize {
         ITEMS_MAX - self.items
     }

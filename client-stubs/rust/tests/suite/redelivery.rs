@@ -272,6 +272,89 @@ async fn only_the_redelivery_of_a_record_is_acknowledged() {
     assert_eq!(server.outcomes(), ["a1.1 ack", "a2.2 ack"]);
 }
 
+/// The app settles record 1. No settle request gets an answer until all of `frames` was taken.
+async fn settle_before(first: &[Vec<u8>], settle: fn(&Record), frames: &[Vec<u8>]) -> (Server, Consumer) {
+    let server = server_of([&[session()], first].concat()).await;
+    for _ in 0..1000 {
+        server.answer_settle(refuse(503));
+    }
+    let events = Events::default();
+    let mut consumer = events.consumer(&server);
+    settle(&next(&mut consumer).await);
+    wait_until("the outcome is sent", || !server.settles().is_empty()).await;
+    frames.iter().for_each(|frame| server.write(frame.clone()));
+    server.write(unknown_event());
+    events.unknown().await;
+    server.accept_settles();
+    (server, consumer)
+}
+
+#[tokio::test]
+async fn outcome_without_an_answer_settles_the_redelivery() {
+    let dead_letter = |record: &Record| record.dead_letter("");
+    let outcomes: [(fn(&Record), &str); 3] =
+        [(Record::ack, "ack"), (Record::drop, "drop"), (dead_letter, "dead_letter")];
+    for (settle, outcome) in outcomes {
+        let again = [record(1, 2, "b2"), record(2, 1, "b2")];
+        let (server, mut consumer) = settle_before(&[first(1)], settle, &again).await;
+        assert_eq!(take(&mut consumer, 1).await, numbers(&[("2", 1)]));
+        let settled = format!("a1.2 {outcome}");
+        wait_until("the redelivery is settled", || server.outcomes().contains(&settled)).await;
+    }
+}
+
+#[tokio::test]
+async fn acknowledgement_of_a_batch_without_an_answer_settles_the_redelivery() {
+    let (batch, again) = ([first(1), of_shard(7, "other", "b2")], [record(1, 2, "b3"), record(2, 1, "b3")]);
+    let (server, mut consumer) = settle_before(&batch, Record::ack, &again).await;
+    assert_eq!(server.outcomes()[0], "b1 ack");
+    assert_eq!(take(&mut consumer, 2).await, numbers(&[("7", 1), ("2", 1)]));
+    wait_until("the redelivery is settled", || server.outcomes().contains(&"a1.2 ack".into())).await;
+}
+
+#[tokio::test]
+async fn acknowledgement_that_is_not_sent_settles_the_redelivery() {
+    let server = server_of(vec![session(), first(1), first(2)]).await;
+    let events = Events::default();
+    let mut consumer = events.builder(&server).ack_interval(PATIENCE).build().unwrap();
+    for _ in 0..2 {
+        next(&mut consumer).await.ack();
+    }
+    for frame in [record(1, 2, "b2"), record(3, 1, "b2"), unknown_event()] {
+        server.write(frame);
+    }
+    events.unknown().await;
+    assert_eq!(take(&mut consumer, 1).await, numbers(&[("3", 1)]));
+    consumer.close().await;
+    assert_eq!(server.outcomes(), ["a2.1 ack", "a1.2 ack"]);
+}
+
+/// The retry waits for the answer to the request before.
+#[tokio::test]
+async fn retry_that_is_not_sent_retries_the_redelivery() {
+    let server = server_of(vec![session(), first(1), of_shard(7, "other", "b0")]).await;
+    for _ in 0..1000 {
+        server.answer_settle(refuse(503));
+    }
+    let events = Events::default();
+    let mut consumer = events.consumer(&server);
+    let batch = within(consumer.next_batch(2, PATIENCE)).await.unwrap().unwrap();
+    batch[1].drop();
+    wait_until("the drop is sent", || !server.settles().is_empty()).await;
+    batch[0].retry("");
+    for frame in [record(1, 2, "b2"), record(2, 1, "b2"), unknown_event()] {
+        server.write(frame);
+    }
+    events.unknown().await;
+    server.accept_settles();
+    let is_retry = |outcome: &String| outcome.ends_with("retry");
+    wait_until("the retry is sent", || server.outcomes().iter().any(is_retry)).await;
+    server.write(record(1, 3, "b3"));
+    server.write(record(2, 2, "b3"));
+    assert_eq!(take(&mut consumer, 2).await, numbers(&[("1", 3), ("2", 2)]));
+    assert_eq!(server.outcomes().into_iter().filter(is_retry).collect::<Vec<_>>(), ["a1.2 retry"]);
+}
+
 #[tokio::test]
 async fn record_of_a_running_handler_is_not_handled_again() {
     let server = server_of(vec![session(), first(1)]).await;
