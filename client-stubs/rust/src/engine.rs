@@ -514,24 +514,18 @@ impl Engine {
 
     /// Keeps the records that the app has, and those whose outcome the sidecar has not confirmed.
     fn keep_unconfirmed(&mut self) {
-        let mut kept = Vec::new();
+        let unconfirmed = |record, since, settlement| Unconfirmed { record, since, settlement };
+        let pending = self.pending.take().into_iter().flat_map(Request::settlements);
+        let decided = pending.chain(self.urgent.drain(..));
+        let mut kept: Vec<_> =
+            decided.map(|Settled { record, settlement }| unconfirmed(record, None, Some(settlement))).collect();
+        // Later: these may be redeliveries of the records whose retry got no answer.
         for group in self.groups.values() {
             let begun = group.deliveries().filter(|record| record.is(State::Begun));
-            kept.extend(begun.map(|record| Unconfirmed {
-                since: Some(group.since(&record)),
-                record,
-                settlement: None,
-            }));
+            kept.extend(begun.map(|record| unconfirmed(record.clone(), Some(group.since(&record)), None)));
             let acked = group.deliveries().filter(|record| record.is(State::Acked));
-            kept.extend(acked.map(|record| Unconfirmed { record, since: None, settlement: Some(Settlement::ACK) }));
+            kept.extend(acked.map(|record| unconfirmed(record, None, Some(Settlement::ACK))));
         }
-        let pending = self.pending.take().into_iter().flat_map(Request::settlements);
-        let sent = self.urgent.drain(..).chain(pending);
-        kept.extend(sent.map(|Settled { record, settlement }| Unconfirmed {
-            record,
-            since: None,
-            settlement: Some(settlement),
-        }));
         for unconfirmed in kept {
             self.unconfirmed.insert(unconfirmed.record.identity(), unconfirmed);
         }

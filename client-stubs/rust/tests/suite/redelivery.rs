@@ -356,6 +356,28 @@ async fn retry_that_is_not_sent_retries_the_redelivery() {
 }
 
 #[tokio::test]
+async fn redelivery_that_the_app_has_is_kept_when_its_retry_got_no_answer() {
+    let server = server_of(vec![session(), first(1)]).await;
+    for _ in 0..1000 {
+        server.answer_settle(refuse(503));
+    }
+    let events = Events::default();
+    let mut consumer = events.builder(&server).ordering(Ordering::None).build().unwrap();
+    next(&mut consumer).await.retry("");
+    wait_until("the retry is sent", || !server.settles().is_empty()).await;
+    server.write(record(1, 2, "b2"));
+    let kept = next(&mut consumer).await;
+    server.add_stream(vec![session(), record(1, 3, "b3"), record(2, 1, "b3")]);
+    server.hang_up();
+    events.session(2).await;
+    server.accept_settles();
+    kept.drop();
+    assert_eq!(take(&mut consumer, 1).await, numbers(&[("2", 1)]));
+    wait_until("the redelivery is dropped", || server.outcomes().contains(&"a1.3 drop".into())).await;
+    assert!(!server.outcomes().contains(&"a1.3 retry".into()));
+}
+
+#[tokio::test]
 async fn record_of_a_running_handler_is_not_handled_again() {
     let server = server_of(vec![session(), first(1)]).await;
     let (calls, release) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
