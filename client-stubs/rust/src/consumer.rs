@@ -187,7 +187,7 @@ impl Consumer {
         F: Future<Output = Result<(), E>> + Send,
         E: Display,
     {
-        let signals = self.shared.options.signals.then(|| tokio::spawn(stop_by_signal(self.stopper())));
+        let signals = self.shared.options.signals.then(|| stop_by_signal(self.stopper())).flatten();
         self.start();
         let result = match self.shared.options.concurrency {
             1 => self.run_one_by_one(&handler).await,
@@ -324,16 +324,17 @@ impl Drop for Consumer {
     }
 }
 
-async fn stop_by_signal(stopper: Stopper) {
-    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    stopper.stop();
+/// Installs the handlers of the signals, and returns the task that waits for one. None: tokio has no handlers.
+fn stop_by_signal(stopper: Stopper) -> Option<JoinHandle<()>> {
+    let mut terminate = signal(SignalKind::terminate()).ok()?;
+    let mut interrupt = signal(SignalKind::interrupt()).ok()?;
+    Some(tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        stopper.stop();
+    }))
 }
 
 /// The records that the app may have, in order.
