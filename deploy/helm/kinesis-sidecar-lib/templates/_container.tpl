@@ -197,4 +197,8 @@ container when postStart of this one has succeeded. */ -}}
 eks.amazonaws.com/skip-containers: {{ $v.appContainers | quote }}
 # `kubectl logs` and `kubectl exec` without -c mean the app.
 kubectl.kubernetes.io/default-container: {{ splitList "," $v.appContainers | first | trim | quote }}
+{{- with $v.config }}
+# A change of the file restarts the pods, because few options change while the sidecar runs.
+checksum/kinesis-sidecar: {{ toJson . | sha256sum }}
+{{- end }}
 {{- end -}}

@@ -49,7 +49,6 @@ kind: ConfigMap
 metadata:
   {{- include "kinesis-sidecar.metadata" (dict "context" . "suffix" "-sidecar") | nindent 2 }}
 data:
-  # Options that may change are taken within two seconds of a change of the file; for the others the pods are restarted.
   config.json: {{ toJson $v.config | quote }}
 {{- end -}}
 
