@@ -563,11 +563,12 @@ $(B)/bin/%: $(B)/obj/tests/fuzz/%.o $(LIB)
 	$(Q)$(LINK) -o $@ $^ $(LIB_LIBS)
 
 # The words of a page are ours, its table is the code's.
-docs: $(B)/render  ## Render the tables of docs/OPTIONS.md and docs/METRICS.md from the code's own tables.
+docs: $(B)/render  ## Render the tables of docs/OPTIONS.md and docs/METRICS.md, and the options of the chart, from the code's own tables.
 	@for page in OPTIONS METRICS; do \
 	    { sed '/^| /,$$d' docs/$$page.md && $(B)/render $$page; } > $(B)/page && mv $(B)/page docs/$$page.md; \
 	done
 	@$(B)/render OPENAPI > docs/openapi.json
+	@tests/deploy/options_schema.py --write
 $(B)/render: $(B)/obj/tests/docs/render.o $(LIB)
 	$(call say,link     $@)
 	$(Q)$(LINK) -o $@ $^ $(LIB_LIBS)
@@ -596,15 +597,21 @@ release: deps-static-amd64 deps-static-arm64 deps-release  ## Build what is rele
 	$(AGAIN) VARIANT=static-arm64 all
 	@deploy/release/release build/release
 
+# Charts, manifests, image and unit. Tools and schemas are made once, outside the checkout; not part of `make test`: not
+# everybody has a Go that is new enough.
+.PHONY: deploy-check
+deploy-check: deps-deploy all  ## Judge what deploy/ has: charts and manifests by schemas of Kubernetes, alerts, the demo, the image, the unit.
+	@tests/deploy/run
+
 # --- The rest ----------------------------------------------------------------------------------
 
 # A plain `make` and `make install` call no package manager: they say what is missing.
 DEPS := tests/deps $(if $(filter-out all install,$(or $(MAKECMDGOALS),all)),,--look)
-.PHONY: deps deps-build deps-run deps-fuzz deps-packages deps-release deps-static-amd64 deps-static-arm64 clean help
+.PHONY: deps deps-build deps-run deps-fuzz deps-packages deps-release deps-deploy deps-static-amd64 deps-static-arm64 clean help
 deps:  ## Install what is missing to build and test, and nothing else.
 	@tests/deps build test
 
-deps-build deps-run deps-fuzz deps-packages deps-release deps-static-amd64 deps-static-arm64: deps-%:
+deps-build deps-run deps-fuzz deps-packages deps-release deps-deploy deps-static-amd64 deps-static-arm64: deps-%:
 	@$(DEPS) $*
 
 clean:  ## Remove everything that was built.
