@@ -24,7 +24,8 @@ def main():
         world.prepare_charts()
         for name in sys.argv[1:] or PARTS:
             before, started = (cases.passed, cases.failed), time.monotonic()
-            PARTS[name].judge(cases)
+            # What a part renders before its cases may fail, too.
+            cases.case(f"{name}: judged to its end", PARTS[name].judge, cases)
             print(f"  {name:<12} {cases.passed - before[0]:4d} passed, {cases.failed - before[1]} failed "
                   f"{time.monotonic() - started:6.1f} s", flush=True)
     finally:
