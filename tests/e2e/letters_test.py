@@ -133,7 +133,9 @@ def the_poison_policy_gives_a_redriven_letter_up_again_and_a_discard_ends_it(fol
     record = stream.records(1)[0]
     check_equal(sidecar.call("POST", f"/v1/dead-letters/{letter['id']}/discard").status, 200, letter)
     wait_until(lambda: sidecar.get("/v1/sessions")["sessions"][0]["in_flight"] == 0, 20, "its credit is back")
-    settle(sidecar, record, "retry")
+    item = {"ack_id": record["ack_id"], "outcome": "retry"}
+    answer = sidecar.call("POST", "/v1/records/settle", {"settlements": [item]}).json
+    check_equal([one["reason"] for one in answer["failed"]], ["SETTLED"], answer)
     check_equal((letters(sidecar), redrive(sidecar, letter)), ([], 404), "for good")
     stream.close()
 
