@@ -15,7 +15,6 @@
 #include "main/version.h"
 
 #include <assert.h>
-#include <grp.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -349,42 +348,54 @@ static ks_err open_api(struct ks_house *house, struct ks_detail *detail)
     return ks_api_open(&config, &house->api, detail);
 }
 
-/* True with the number of a group of /etc/group. A static program can't load the modules of NSS: a group that is known to
- * them alone is named by its number. */
-static bool find_group(const char *name, gid_t *number)
+/* The number in a line "NAME:PASSWORD:NUMBER:MEMBERS" of a group of that name. */
+static bool is_group(const char *line, const char *name, uint64_t *number)
+{
+    const size_t size = strlen(name);
+    const char *begin;
+
+    if (strncmp(line, name, size) != 0 || line[size] != ':')
+        return false;
+    begin = strchr(line + size + 1, ':');
+    return begin != NULL &&
+           ks_ok(ks_view_u64(ks_view_of(begin + 1, strcspn(begin + 1, ":\n")), number)) &&
+           *number < UINT32_MAX;
+}
+
+/* True with the number of a group of /etc/group. A static program can't load the modules of NSS: a
+ * group that is known to them alone is named by its number. */
+static bool find_group(const char *name, uint64_t *number)
 {
     FILE *file = fopen("/etc/group", "re");
-    const struct group *entry = NULL;
+    char *line = NULL;
+    size_t capacity = 0;
+    bool found = false;
 
     if (file == NULL)
         return false;
-    do
-        entry = fgetgrent(file);
-    while (entry != NULL && strcmp(entry->gr_name, name) != 0);
-    if (entry != NULL)
-        *number = entry->gr_gid;
+    while (!found && getline(&line, &capacity, file) >= 0)
+        found = is_group(line, name, number);
+    free(line);
     (void)fclose(file);
-    return entry != NULL;
+    return found;
 }
 
 /* Files of state are for this user, or for a group. */
 static ks_err choose_group(const struct ks_options *options, struct ks_detail *detail)
 {
+    const char *group = options->state_group;
     uint64_t number;
-    gid_t found;
 
-    if (options->state_group[0] == '\0')
+    if (group[0] == '\0')
         return KS_OK;
-    if (ks_ok(ks_view_u64(ks_view_text(options->state_group), &number)) && number < UINT32_MAX) {
-        ks_sqlite_share_with((gid_t)number);
-        return KS_OK;
-    }
-    if (!find_group(options->state_group, &found)) {
-        ks_detail_set(detail, "--state-group %s: /etc/group has no such group; a number is taken as it is",
-                      options->state_group);
+    if ((!ks_ok(ks_view_u64(ks_view_text(group), &number)) || number >= UINT32_MAX) &&
+        !find_group(group, &number)) {
+        ks_detail_set(detail,
+                      "--state-group %s: /etc/group has no such group; a number is taken as it is",
+                      group);
         return KS_FAIL(INVALID);
     }
-    ks_sqlite_share_with(found);
+    ks_sqlite_share_with((gid_t)number);
     return KS_OK;
 }
 

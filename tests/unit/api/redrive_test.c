@@ -50,7 +50,7 @@ TEST(a_job_redrives_all_letters_and_reports_its_counts)
     EXPECT_CONTAINS(answer, "\"rate\":1000");
     EXPECT_CONTAINS(answer, "\"most\":5");
     EXPECT_CONTAINS(job("POST", ""), "409");
-    /* One record in each answer, as settle() settles one: on a slow machine both letters are delivered before a pull. */
+    /* One record in each answer, as settle() settles one: on a slow machine both are delivered before a pull. */
     for (int i = 0; i < 2; i++)
         EXPECT_CONTAINS(
             settle(rig_member(rig_pull(&rig, "/v1/records?max_records=1"), "ack_id"), "ack"),
