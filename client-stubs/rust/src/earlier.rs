@@ -22,7 +22,9 @@ impl Earlier {
     pub(crate) fn new(mut records: Vec<Delivery>) -> Self {
         let mut earlier = Earlier { records: HashMap::new(), waiting: HashMap::new(), first: 0, bytes: 0 };
         records.sort_by_key(|record| record.block.group); // In the order of their delivery.
-        records.into_iter().for_each(|record| earlier.add(record));
+        for record in records {
+            earlier.add(record);
+        }
         earlier.first = earlier.records.len();
         earlier.bytes = 0;
         earlier

@@ -282,7 +282,9 @@ async fn settle_before(first: &[Vec<u8>], settle: fn(&Record), frames: &[Vec<u8>
     let mut consumer = events.consumer(&server);
     settle(&next(&mut consumer).await);
     wait_until("the outcome is sent", || !server.settles().is_empty()).await;
-    frames.iter().for_each(|frame| server.write(frame.clone()));
+    for frame in frames {
+        server.write(frame.clone());
+    }
     server.write(unknown_event());
     events.unknown().await;
     server.accept_settles();
@@ -291,9 +293,9 @@ async fn settle_before(first: &[Vec<u8>], settle: fn(&Record), frames: &[Vec<u8>
 
 #[tokio::test]
 async fn outcome_without_an_answer_settles_the_redelivery() {
+    type Settle = fn(&Record);
     let dead_letter = |record: &Record| record.dead_letter("");
-    let outcomes: [(fn(&Record), &str); 3] =
-        [(Record::ack, "ack"), (Record::drop, "drop"), (dead_letter, "dead_letter")];
+    let outcomes: [(Settle, &str); 3] = [(Record::ack, "ack"), (Record::drop, "drop"), (dead_letter, "dead_letter")];
     for (settle, outcome) in outcomes {
         let again = [record(1, 2, "b2"), record(2, 1, "b2")];
         let (server, mut consumer) = settle_before(&[first(1)], settle, &again).await;
