@@ -367,15 +367,16 @@ static bool is_group(const char *line, const char *name, uint64_t *number)
 static bool find_group(const char *name, uint64_t *number)
 {
     FILE *file = fopen("/etc/group", "re");
-    char *line = NULL;
-    size_t capacity = 0;
+    char part[1024]; /* Of a line that is longer, the members come in the next parts. */
+    bool begins = true;
     bool found = false;
 
     if (file == NULL)
         return false;
-    while (!found && getline(&line, &capacity, file) >= 0)
-        found = is_group(line, name, number);
-    free(line);
+    while (!found && fgets(part, sizeof(part), file) != NULL) {
+        found = begins && is_group(part, name, number);
+        begins = strchr(part, '\n') != NULL;
+    }
     (void)fclose(file);
     return found;
 }
