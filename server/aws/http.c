@@ -525,14 +525,14 @@ static ks_err add_headers(struct ks_http_call *call, const struct ks_http_reques
     return add_line(call, "Expect:");
 }
 
-/* Every option is said, none is left to its default. */
+/* Every option is set, none is left to its default, but that of .netrc files: they are ignored by default, and a
+ * libcurl that is built without them refuses the option. */
 static const struct option {
     CURLoption name;
     long value;
 } TRANSPORT[] = {
     {CURLOPT_FOLLOWLOCATION, 0},
     {CURLOPT_PATH_AS_IS, 1}, /* As it was signed. */
-    {CURLOPT_NETRC, CURL_NETRC_IGNORED},
     {CURLOPT_HTTP_CONTENT_DECODING, 0},
     {CURLOPT_NOSIGNAL, 1},
     {CURLOPT_NOPROGRESS, 1},
