@@ -153,23 +153,25 @@ static bool asks_for_help(int argc, char *const *argv)
 }
 
 /* A descriptor that is closed would be given to the next file or socket that is opened, and take what is written to the
- * standard output or to the log. False: not even /dev/null can be opened. */
+ * standard output or to the log. False: one is closed, and there is no /dev/null to open in its place. Where all are
+ * open none is needed: an empty root has no /dev. */
 static bool open_standard_descriptors(void)
 {
-    int fd;
-
-    do
-        fd = open("/dev/null", O_RDWR);
-    while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd > STDERR_FILENO)
-        (void)close(fd);
-    return fd >= 0;
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        /* The lowest descriptor that is free is the one that is opened. */
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+            return false;
+    }
+    return true;
 }
 
 int main(int argc, char **argv)
 {
-    if (!open_standard_descriptors())
+    if (!open_standard_descriptors()) {
+        ks_call_complain(
+            "a standard descriptor is closed and /dev/null cannot be opened; give it one of both");
         return 1;
+    }
     if (asks_for_help(argc, argv) && strcmp(argv[1], "leases") != 0)
         return help(argc, argv, environ);
     if (argc > 1 && strcmp(argv[1], "--version") == 0)
