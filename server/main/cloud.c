@@ -68,10 +68,13 @@ static void ask_instance(struct ks_cloud *cloud)
 }
 
 /* A nameserver that is silent is given up for the next one after 5 s (resolv.conf(5)), beyond every connection's and
- * every lease's time: with one that is dead no name would ever be found. */
+ * every lease's time: with one that is dead no name would ever be found. glibc reads the first two options. c-ares
+ * 1.18, with which static programs resolve names, reads the last two. */
 static ks_err hurry_resolver(void)
 {
-    return setenv("RES_OPTIONS", "timeout:1 attempts:3", 0) == 0 ? KS_OK : KS_FAIL(NO_MEMORY);
+    const char *options = "timeout:1 attempts:3 retrans:1000 retry:3";
+
+    return setenv("RES_OPTIONS", options, 0) == 0 ? KS_OK : KS_FAIL(NO_MEMORY);
 }
 
 ks_err ks_cloud_open(struct ks_cloud *cloud, struct ks_loop *loop, struct ks_detail *detail)

@@ -80,7 +80,7 @@ TEST(a_nameserver_that_is_silent_is_given_up_in_time_for_a_lease)
     set_environment();
     EXPECT(unsetenv("RES_OPTIONS") == 0);
     open_cloud();
-    EXPECT_STR(getenv("RES_OPTIONS"), "timeout:1 attempts:3");
+    EXPECT_STR(getenv("RES_OPTIONS"), "timeout:1 attempts:3 retrans:1000 retry:3");
     close_cloud();
     /* Who says it himself knows why. */
     EXPECT(setenv("RES_OPTIONS", "timeout:2", 1) == 0);
