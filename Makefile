@@ -509,8 +509,8 @@ bare:  ## Build a bare Debian 12 with debootstrap and do `make run`, `make demo`
 	@tests/bare $(STEPS)
 
 # One after the other; each ends with a total of its own.
-PROOFS := mutants seeds san soak operations load seccomp calls cross-check cross-check-dynamodb cross-check-s3 cross-check-patterns schemathesis interop-flips bare
-proof:  ## Run the long proofs: mutants, seeds, san, soak, operations, load, seccomp, calls, cross-check, cross-check-dynamodb, cross-check-s3, cross-check-patterns, schemathesis, interop-flips, bare; one after the other.
+PROOFS := mutants seeds san soak operations load seccomp calls cross-check cross-check-dynamodb cross-check-s3 cross-check-patterns schemathesis interop-flips bare release-check
+proof:  ## Run the long proofs: mutants, seeds, san, soak, operations, load, seccomp, calls, cross-check, cross-check-dynamodb, cross-check-s3, cross-check-patterns, schemathesis, interop-flips, bare, release-check; one after the other.
 	@failed=; for one in $(PROOFS); do \
 	    echo "== make $$one"; $(MAKE) $$one || failed="$$failed $$one"; \
 	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
@@ -603,15 +603,20 @@ release: deps-static-amd64 deps-static-arm64 deps-release  ## Build what is rele
 deploy-check: deps-deploy all  ## Judge what deploy/ has: charts and manifests by schemas of Kubernetes, alerts, the demo, the image, the unit.
 	@tests/deploy/run
 
+RELEASE_TESTS := $(sort $(wildcard tests/release/*_test.py))
+.PHONY: release-check
+release-check: deps deps-release-check release  ## Prove what is released: names in an empty root, the image by buildah, arm64 by qemu; as root.
+	@TEST_SECONDS=3600 $(RUN) release -- $(RELEASE_TESTS)
+
 # --- The rest ----------------------------------------------------------------------------------
 
 # A plain `make` and `make install` call no package manager: they say what is missing.
 DEPS := tests/deps $(if $(filter-out all install,$(or $(MAKECMDGOALS),all)),,--look)
-.PHONY: deps deps-build deps-run deps-fuzz deps-packages deps-release deps-deploy deps-static-amd64 deps-static-arm64 clean help
+.PHONY: deps deps-build deps-run deps-fuzz deps-packages deps-release deps-release-check deps-deploy deps-static-amd64 deps-static-arm64 clean help
 deps:  ## Install what is missing to build and test, and nothing else.
 	@tests/deps build test
 
-deps-build deps-run deps-fuzz deps-packages deps-release deps-deploy deps-static-amd64 deps-static-arm64: deps-%:
+deps-build deps-run deps-fuzz deps-packages deps-release deps-release-check deps-deploy deps-static-amd64 deps-static-arm64: deps-%:
 	@$(DEPS) $*
 
 clean:  ## Remove everything that was built.
