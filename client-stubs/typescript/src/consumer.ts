@@ -30,12 +30,24 @@ export interface ConsumerOptions {
     maxProcessingMs?: number;
     /** How long an acknowledgement waits for others, to share a request with them. Default: 100. */
     ackIntervalMs?: number;
-    /** What stays in order. Default: `shard`; `key` if the first run has a concurrency above 1. */
+    /** What stays in order. Default: `shard`; `key` with a `share`, or if the first run has a concurrency above 1. */
     ordering?: Ordering;
-    /** Lanes of a shard with the ordering `key`, 1 to 64. Default: 64 if the first run has a concurrency above 1. */
+    /** Lanes of a shard with the ordering `key`, 1 to 64. Default: 64 with a `share`, or a concurrency above 1. */
     lanes?: number;
     /** Shard ids to read. Default: all. */
     shards?: readonly string[];
+    /**
+     * Part of the partition keys to read, a decimal like `"0.05"`. Consumers without a share get all other keys; they must
+     * have the same `ordering` and `lanes`. Default: none.
+     */
+    share?: string;
+    /** Chooses which keys are in the `share`: another salt, other keys. */
+    salt?: string;
+    /**
+     * Pattern of the records to read, as JSON text or as an object. All other records count as settled. All open consumers
+     * of a subscription have the same filter. Default: none.
+     */
+    filter?: string | object;
     /** Name of the subscription; needed if the sidecar has several. */
     subscription?: string;
     /** Is called with every control event of the stream, and with `disconnected` and `settle_failed`. */
@@ -79,7 +91,8 @@ export class Consumer extends Reader {
     protected override start(concurrency: number): void {
         if (this.closing) throw new Error("the consumer is closed");
         const { options } = this;
-        const ordering = options.ordering ?? (concurrency > 1 ? "key" : "shard");
+        const wantsLanes = concurrency > 1 || options.share !== undefined;
+        const ordering = options.ordering ?? (wantsLanes ? "key" : "shard");
         this.inbox.start(concurrency > 1);
         if (this.connection) return;
         this.isOrdered = ordering !== "none";
@@ -91,7 +104,7 @@ export class Consumer extends Reader {
             emit: (event) => this.emit(event),
             fail: (error) => this.fail(error),
         });
-        this.connection = new Connection(this.api, this.streamPath(ordering, concurrency), {
+        this.connection = new Connection(this.api, this.streamPath(ordering, wantsLanes), {
             onRecord: (record, batchId) => this.onRecord(record, batchId),
             onEvent: (event) => this.onEvent(event),
             onDisconnected: (reason, retryInMs) => this.onDisconnected(reason, retryInMs),
@@ -99,9 +112,10 @@ export class Consumer extends Reader {
         this.connection.run().catch((error: unknown) => this.fail(error));
     }
 
-    private streamPath(ordering: Ordering, concurrency: number): string {
+    private streamPath(ordering: Ordering, wantsLanes: boolean): string {
         const { options } = this;
-        const lanes = options.lanes ?? (concurrency > 1 ? LANES : undefined);
+        const { filter } = options;
+        const lanes = options.lanes ?? (wantsLanes ? LANES : undefined);
         const query = new URLSearchParams({ client_id: this.clientId });
         const add = (name: string, value: string | number | undefined) => {
             if (value !== undefined) query.set(name, String(value));
@@ -112,8 +126,11 @@ export class Consumer extends Reader {
         add("ordering", ordering);
         add("lanes", ordering === "key" ? lanes : options.lanes);
         add("shards", options.shards?.join(","));
+        add("share", options.share);
+        add("salt", options.salt);
+        add("filter", typeof filter === "object" ? JSON.stringify(filter) : filter);
         add("subscription", options.subscription);
-        return `/v1/records/stream?${query}`;
+        return `/v1/records/stream?${query.toString().replaceAll("+", "%20")}`;
     }
 
     private onRecord(record: KinesisRecord, batchId: string): void {

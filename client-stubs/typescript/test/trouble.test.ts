@@ -460,3 +460,21 @@ test("stream_request_has_the_options", async () => {
     consumers[0]!.stop();
     await done;
 });
+
+for (const [what, options, wanted] of [
+    ["a_share", { share: "0.05", salt: "v2" }, { share: "0.05", salt: "v2", ordering: "key", lanes: "64" }],
+    ["lanes", { share: "0.5", ordering: "key", lanes: 8 }, { share: "0.5", ordering: "key", lanes: "8" }],
+    ["a_filter", { filter: '{"data":{"a":["+ &"]}}' }, { filter: '{"data":{"a":["+ &"]}}', ordering: "shard" }],
+    ["an_object", { filter: { data: { a: ["\u00e4"] } } }, { filter: '{"data":{"a":["\u00e4"]}}', ordering: "shard" }],
+    ["nothing", {}, { ordering: "shard" }],
+] as const) {
+    test(`stream_is_asked_for_the_records_that_the_consumer_wants_with_${what}`, async () => {
+        const { done } = collect(consumerOf(options));
+        await until("the stream is open", () => sidecar.streams.length === 1);
+        const { search, searchParams } = new URL(sidecar.streamRequests[0]!.url!, sidecar.url);
+        assert.deepEqual(Object.fromEntries(searchParams), { client_id: "me", ...wanted });
+        assert.doesNotMatch(search, /\+/); // A plus sign is not a space in every reader of queries.
+        consumers[0]!.stop();
+        await done;
+    });
+}
