@@ -155,7 +155,7 @@ public interface Consumer extends Iterable<SidecarRecord>, AutoCloseable {
             return this;
         }
 
-        /** Sets the ordering. The default is by shard, or by partition key with a concurrency above 1. */
+        /** Sets the ordering. The default is by shard, or by partition key with a share or a concurrency above 1. */
         public Builder ordering(Ordering ordering) {
             options.ordering = ordering;
             return this;
@@ -172,6 +172,30 @@ public interface Consumer extends Iterable<SidecarRecord>, AutoCloseable {
         /** Sets the ids of the shards to read, 64 at most. The default is all. */
         public Builder shards(List<String> shards) {
             options.shards = List.copyOf(shards);
+            return this;
+        }
+
+        /**
+         * Sets the part of the partition keys to read, a decimal like "0.05". Consumers without a share get all other
+         * keys; they must have the same ordering and lanes. The default is none.
+         */
+        public Builder share(String share) {
+            options.share = share;
+            return this;
+        }
+
+        /** Sets which keys are in the share: another salt, other keys. */
+        public Builder salt(String salt) {
+            options.salt = salt;
+            return this;
+        }
+
+        /**
+         * Sets the pattern of the records to read, as JSON. All other records count as settled. All open consumers of a
+         * subscription have the same filter. The default is none.
+         */
+        public Builder filter(String pattern) {
+            options.filter = pattern;
             return this;
         }
 

@@ -30,6 +30,9 @@ final class Options implements Cloneable {
     Ordering ordering;
     int lanes;
     List<String> shards = List.of();
+    String share = "";
+    String salt = "";
+    String filter = "";
     String subscription = "";
     EventListener listener = event -> { };
     ThreadFactory threadFactory;
@@ -48,7 +51,7 @@ final class Options implements Cloneable {
         if (threadFactory == null)
             copy.threadFactory = Workers.threadFactory(clientId);
         if (ordering == null)
-            copy.ordering = concurrency > 1 ? Ordering.KEY : Ordering.SHARD;
+            copy.ordering = concurrency > 1 || !share.isEmpty() ? Ordering.KEY : Ordering.SHARD;
         if (lanes > 0 && copy.ordering != Ordering.KEY)
             throw new IllegalArgumentException("lanes need ordering KEY, got " + copy.ordering);
         if (lanes == 0 && copy.ordering == Ordering.KEY)
@@ -75,10 +78,11 @@ final class Options implements Cloneable {
         add(path, "lanes", lanes);
         if (ordering != Ordering.SHARD)
             path.append("&ordering=").append(ordering.word());
-        if (!shards.isEmpty())
-            path.append("&shards=").append(encode(String.join(",", shards)));
-        if (!subscription.isEmpty())
-            path.append("&subscription=").append(encode(subscription));
+        add(path, "shards", String.join(",", shards));
+        add(path, "share", share);
+        add(path, "salt", salt);
+        add(path, "filter", filter);
+        add(path, "subscription", subscription);
         return path.toString();
     }
 
@@ -96,6 +100,11 @@ final class Options implements Cloneable {
     private static void add(StringBuilder path, String name, long value) {
         if (value > 0)
             path.append('&').append(name).append('=').append(value);
+    }
+
+    private static void add(StringBuilder path, String name, String text) {
+        if (!text.isEmpty())
+            path.append('&').append(name).append('=').append(encode(text));
     }
 
     private static String encode(String text) {

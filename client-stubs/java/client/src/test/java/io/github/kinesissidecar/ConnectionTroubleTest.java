@@ -261,6 +261,24 @@ class ConnectionTroubleTest {
     }
 
     @Test
+    void stream_isAskedForTheRecordsThatTheConsumerWants() {
+        assertQuery("&lanes=64&ordering=key&share=0.05&salt=v2", consumer().share("0.05").salt("v2"));
+        assertQuery("&lanes=8&ordering=key&share=0.5", consumer().share("0.5").ordering(Ordering.KEY).lanes(8));
+        assertQuery("&filter=%7B%22data%22%3A%7B%22a%22%3A%5B%22%C3%A4%20%2B%26%22%5D%7D%7D",
+                consumer().filter("{\"data\":{\"a\":[\"\u00e4 +&\"]}}"));
+        assertQuery("", consumer());
+    }
+
+    private void assertQuery(String wanted, Consumer.Builder builder) {
+        int opened = sidecar.streams.size();
+        sidecar.deliver("b", 1);
+        try (Consumer consumer = builder.build()) {
+            consumer.iterator().next();
+        }
+        assertEquals("/v1/records/stream?client_id=test" + wanted, sidecar.streams.get(opened).path());
+    }
+
+    @Test
     void options_outOfTheirLimits_areRefused() {
         assertEquals("max_in_flight must be 1..100000, got 0",
                 assertThrows(IllegalArgumentException.class, () -> consumer().maxInFlight(0)).getMessage());
