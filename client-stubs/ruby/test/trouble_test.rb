@@ -619,6 +619,25 @@ class TroubleTest < ScriptedTestCase
     end
   end
 
+  {
+    "a_share" => [{ share: "0.05", salt: "v2" }, "ordering=key&lanes=64&share=0.05&salt=v2"],
+    "lanes" => [{ share: "0.5", ordering: :key, lanes: 8 }, "ordering=key&lanes=8&share=0.5"],
+    "a_filter" => [{ filter: '{"a":["+ &"]}' }, "ordering=shard&filter=%7B%22a%22%3A%5B%22%2B%20%26%22%5D%7D"],
+    "a_hash" => [{ filter: { a: ["\u00e4"] } }, "ordering=shard&filter=%7B%22a%22%3A%5B%22%C3%A4%22%5D%7D"],
+    "nothing" => [{}, "ordering=shard"],
+  }.each do |what, (options, wanted)|
+    define_method(:"test_stream_is_asked_for_the_records_that_the_consumer_wants_with_#{what}") do
+      @server.stream(SESSION, record(1))
+      take(consumer(**options), 1)
+      assert @server.opened.first.path.end_with?("&heartbeat_ms=10000&#{wanted}"), @server.opened.first.path
+    end
+  end
+
+  def test_share_that_is_a_number_is_refused
+    error = assert_raises(ArgumentError) { KinesisSidecar::Consumer.new("orders", share: 0.05) }
+    assert_match "share must be a text", error.message
+  end
+
   def test_bad_client_id_is_refused
     ["", "a b", "x" * 65, "a\n"].each do |client_id|
       error = assert_raises(ArgumentError) { KinesisSidecar::Consumer.new(client_id) }

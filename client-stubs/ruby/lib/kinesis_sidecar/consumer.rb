@@ -47,9 +47,16 @@ module KinesisSidecar
     # @option options [Numeric] :ack_deadline (60) a record that is not settled and not extended by then is redelivered
     # @option options [Numeric] :max_processing (3600) how long the deadline of a record that the app has is extended
     # @option options [Numeric] :ack_interval (0.1) how long an acknowledgement waits for others
-    # @option options [Symbol, String] :ordering (:shard; :key with a concurrency above 1) :shard, :key or :none
-    # @option options [Integer] :lanes (64 with a concurrency above 1) lanes of a shard, with `ordering: :key`
+    # @option options [Symbol, String] :ordering (:shard; :key with a share or a concurrency above 1) :shard, :key or
+    #   :none
+    # @option options [Integer] :lanes (64 with a share or a concurrency above 1) lanes of a shard, with
+    #   `ordering: :key`
     # @option options [Array<String>] :shards (all) shard ids to read
+    # @option options [String] :share (none) part of the partition keys to read, a decimal like "0.05". Consumers
+    #   without a share get all other keys; they must have the same ordering and lanes.
+    # @option options [String] :salt which keys are in the share: another salt, other keys
+    # @option options [String, Hash] :filter (none) pattern of the records to read, as JSON or a Hash. All other records
+    #   count as settled. All open consumers of a subscription have the same filter.
     # @option options [#call] :on_event gets control events as hashes with "type", in the thread that reads
     # @raise [ArgumentError]
     def initialize(client_id, **options)
