@@ -46,14 +46,20 @@ class Consumer implements \IteratorAggregate
      * @param float $ackDeadline seconds after which a record that is neither settled nor extended is redelivered
      * @param float $maxProcessing seconds for which the ack deadline of a record is extended
      * @param float $ackInterval seconds for which an acknowledgement waits for others
-     * @param 'shard'|'key'|'none'|null $ordering what stays in order; null: `shard`, with a concurrency above 1 `key`
-     * @param int|null $lanes lanes of a shard with the ordering `key`, 1 to 64
+     * @param 'shard'|'key'|'none'|null $ordering what stays in order; null: `shard`; `key` with a
+     *     concurrency above 1 or a share
+     * @param int|null $lanes lanes of a shard with the ordering `key`, 1 to 64; null: 64, if the ordering is null, too
      * @param list<string> $shards shard ids to read; none: all
      * @param string|null $subscription is needed if the sidecar has several
      * @param (callable(array<string, mixed>): mixed)|null $onEvent gets each control event of the stream, and
      *     `disconnected` and `settle_failed`
      * @param string|null $url `http://HOST:PORT` or `unix:/PATH`; null: of `KINESIS_SIDECAR_URL`
      * @param string|null $tokenFile file with the bearer token; null: of `KINESIS_SIDECAR_TOKEN_FILE`
+     * @param string|null $share part of the partition keys to read, a decimal like `"0.05"`; consumers without a share
+     *     get all other keys, and must have the same ordering and lanes; null: none
+     * @param string|null $salt which keys are in the share: another salt, other keys
+     * @param string|array<string, mixed>|null $filter pattern of the records to read, as JSON or an array; all other
+     *     records count as settled; all open consumers of a subscription have the same filter; null: none
      */
     public function __construct(
         public readonly string $clientId,
@@ -69,8 +75,11 @@ class Consumer implements \IteratorAggregate
         ?callable $onEvent = null,
         ?string $url = null,
         ?string $tokenFile = null,
+        ?string $share = null,
+        ?string $salt = null,
+        string|array|null $filter = null,
     ) {
-        $this->options = new Options(
+        $options = new Options(
             $clientId,
             $maxInFlight,
             $maxInFlightBytes,
@@ -83,7 +92,11 @@ class Consumer implements \IteratorAggregate
             $subscription,
             Options::url($url),
             Options::tokenFile($tokenFile),
+            $share,
+            $salt,
+            is_array($filter) ? json_encode($filter, JSON_THROW_ON_ERROR) : $filter,
         );
+        $this->options = $options->forConcurrency(1);
         $this->onEvent = $onEvent === null ? null : $onEvent(...);
         $this->owner = (int) getmypid();
     }

@@ -83,6 +83,35 @@ final class TroubleTest extends ScriptedCase
         $this->assertGreaterThanOrEqual(1000, $this->events[0]['retry_in_ms']);
     }
 
+    /** @return array<string, array{array<string, mixed>, string}> */
+    public function wantedRecords(): array
+    {
+        $filter = 'filter=%7B%22a%22%3A%5B%22%2B%20%26%22%5D%7D';
+
+        return [
+            'a share' => [['share' => '0.05', 'salt' => 'v2'], 'ordering=key&lanes=64&share=0.05&salt=v2'],
+            'lanes' => [['share' => '0.5', 'ordering' => 'key', 'lanes' => 8], 'ordering=key&lanes=8&share=0.5'],
+            'a filter' => [['filter' => '{"a":["+ &"]}'], $filter],
+            'an array' => [['filter' => ['a' => ['+ &']]], $filter],
+            'nothing' => [[], ''],
+        ];
+    }
+
+    /**
+     * @dataProvider wantedRecords
+     *
+     * @param array<string, mixed> $options
+     */
+    public function testStreamIsAskedForTheRecordsThatTheConsumerWants(array $options, string $wanted): void
+    {
+        $server = $this->server(static function ($exchange): void {
+            $exchange->stream();
+            $exchange->record(1, 'one');
+        });
+        $this->assertSame(['one'], $this->read($this->consumer($server, ...$options), 1));
+        $this->assertStringEndsWith(rtrim("&ack_deadline_ms=60000&$wanted", '&'), $server->requests()[0]['path']);
+    }
+
     public function testAbsentSidecarIsWaitedFor(): void
     {
         $listener = stream_socket_server('tcp://127.0.0.1:0');

@@ -31,6 +31,9 @@ final class Options
         public readonly ?string $subscription,
         public readonly string $url,
         public readonly ?string $tokenFile,
+        public readonly ?string $share = null,
+        public readonly ?string $salt = null,
+        public readonly ?string $filter = null,
     ) {
         $ordered = in_array($ordering, [null, 'shard', 'key', 'none'], true);
         $ordered || throw new \InvalidArgumentException("ordering must be shard, key or none, got $ordering");
@@ -62,7 +65,7 @@ final class Options
     /** Returns these options for `$concurrency` handlers at a time. */
     public function forConcurrency(int $concurrency): self
     {
-        if ($concurrency === 1 || $this->ordering !== null) {
+        if (($concurrency === 1 && $this->share === null) || $this->ordering !== null) {
             return $this;
         }
 
@@ -79,6 +82,9 @@ final class Options
             'ordering' => $this->ordering,
             'lanes' => $this->lanes,
             'shards' => $this->shards === [] ? null : implode(',', $this->shards),
+            'share' => $this->share,
+            'salt' => $this->salt,
+            'filter' => $this->filter,
         ]);
     }
 
