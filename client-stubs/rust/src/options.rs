@@ -50,6 +50,9 @@ pub(crate) struct Options {
     pub(crate) ordering: Ordering,
     lanes: Option<u32>,
     shards: Vec<String>,
+    share: Option<String>,
+    salt: Option<String>,
+    filter: Option<String>,
     pub(crate) concurrency: usize,
     pub(crate) signals: bool,
     pub(crate) on_event: Option<Box<dyn Fn(Event) + Send + Sync>>,
@@ -70,6 +73,11 @@ impl Options {
         }
         if !self.shards.is_empty() {
             target += &format!("&shards={}", escape(&self.shards.join(",")));
+        }
+        for (name, text) in [("share", &self.share), ("salt", &self.salt), ("filter", &self.filter)] {
+            if let Some(text) = text {
+                target += &format!("&{name}={}", escape(text));
+            }
         }
         self.with_subscription(target, '&')
     }
@@ -131,6 +139,9 @@ impl Builder {
             ordering: Ordering::Shard,
             lanes: None,
             shards: Vec::new(),
+            share: None,
+            salt: None,
+            filter: None,
             concurrency: 1,
             signals: true,
             on_event: None,
@@ -194,7 +205,8 @@ impl Builder {
         self
     }
 
-    /// What the sidecar keeps in order. Default: [`Ordering::Shard`]; with concurrency above 1: [`Ordering::Key`].
+    /// What the sidecar keeps in order. Default: [`Ordering::Shard`]; with concurrency above 1, or a
+    /// [`share`](Builder::share): [`Ordering::Key`] with 64 lanes a shard.
     pub fn ordering(mut self, ordering: Ordering) -> Self {
         self.ordering = Some(ordering);
         self
@@ -209,6 +221,26 @@ impl Builder {
     /// The shards to read. Default: all.
     pub fn shards<S: Into<String>>(mut self, shard_ids: impl IntoIterator<Item = S>) -> Self {
         self.options.shards = shard_ids.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The part of the partition keys to read, a decimal like `"0.05"`. Default: none. Consumers without a share get all
+    /// other keys; they must have the same [`ordering`](Builder::ordering) and [`lanes`](Builder::lanes).
+    pub fn share(mut self, share: impl Into<String>) -> Self {
+        self.options.share = Some(share.into());
+        self
+    }
+
+    /// Chooses which keys are in the [`share`](Builder::share): another salt, other keys.
+    pub fn salt(mut self, salt: impl Into<String>) -> Self {
+        self.options.salt = Some(salt.into());
+        self
+    }
+
+    /// The records to read: those that match a pattern, which is JSON. Default: all. All other records count as settled.
+    /// All open consumers of a subscription have the same filter.
+    pub fn filter(mut self, pattern: impl Into<String>) -> Self {
+        self.options.filter = Some(pattern.into());
         self
     }
 
@@ -251,7 +283,7 @@ impl Builder {
         options.token_file = options.token_file.or_else(|| variable(TOKEN_FILE_VARIABLE).map(Into::into));
         match ordering {
             Some(ordering) => options.ordering = ordering,
-            None if options.concurrency > 1 => {
+            None if options.concurrency > 1 || options.share.is_some() => {
                 options.ordering = Ordering::Key;
                 options.lanes = options.lanes.or(Some(LANES));
             }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use kinesis_sidecar::{Consumer, Error, Event, Record};
+use kinesis_sidecar::{Builder, Consumer, Error, Event, Ordering, Record};
 use serde_json::{json, Value};
 
 use crate::client::{builder, consumer, next, numbers, server_of, take, Events};
@@ -457,6 +457,26 @@ async fn session_is_asked_for_with_the_options() {
                   &ordering=key&lanes=64&shards=a%2Cb%2Fc&subscription=sub%20name";
     assert!(server.opened()[0].starts_with(&format!("GET {target} HTTP/1.1\r\n")), "{}", server.opened()[0]);
     assert!(server.opened()[0].contains("Accept: application/x-protobuf\r\n"));
+}
+
+#[tokio::test]
+async fn stream_is_asked_for_the_records_that_the_consumer_wants() {
+    type Configure = fn(Builder) -> Builder;
+    let cases: [(Configure, &str); 4] = [
+        (|builder| builder.share("0.05").salt("v2"), "ordering=key&lanes=64&share=0.05&salt=v2"),
+        (|builder| builder.share("0.5").ordering(Ordering::Key).lanes(8), "ordering=key&lanes=8&share=0.5"),
+        (
+            |builder| builder.filter(r#"{"data":{"a":["ä +&"]}}"#),
+            "ordering=shard&filter=%7B%22data%22%3A%7B%22a%22%3A%5B%22%C3%A4%20%2B%26%22%5D%7D%7D",
+        ),
+        (|builder| builder, "ordering=shard"),
+    ];
+    for (configure, wanted) in cases {
+        let server = server_of(vec![session(), first(1)]).await;
+        take(&mut configure(builder(&server)).build().unwrap(), 1).await;
+        let target = server.opened()[0].split(' ').nth(1).unwrap().to_string();
+        assert!(target.ends_with(&format!("&ack_deadline_ms=60000&{wanted}")), "{target}");
+    }
 }
 
 #[test]
