@@ -158,9 +158,10 @@ typedef struct ks_event {
 /* ---- Consumers ---- */
 
 typedef enum ks_client_ordering {
-    KS_CLIENT_ORDERING_DEFAULT, /* By shard; with concurrency above 1 by key, with 64 lanes. */
-    KS_CLIENT_ORDERING_SHARD,   /* The records of a shard are in order. */
-    KS_CLIENT_ORDERING_KEY,     /* The records of a partition key are in order. */
+    /* By shard; with a share or concurrency above 1 by key, with 64 lanes. */
+    KS_CLIENT_ORDERING_DEFAULT,
+    KS_CLIENT_ORDERING_SHARD, /* The records of a shard are in order. */
+    KS_CLIENT_ORDERING_KEY,   /* The records of a partition key are in order. */
     KS_CLIENT_ORDERING_NONE
 } ks_client_ordering;
 
@@ -173,7 +174,14 @@ typedef struct ks_consumer_options {
     const char *token_file;
     const char *subscription;  /* Needed if the sidecar has several. */
     const char *const *shards; /* Shard ids to read, ended by NULL, 64 at most. Default: all. */
-    uint32_t max_in_flight;    /* Records delivered and not settled, 1 to 100000. Default: 1000. */
+    /* The part of the partition keys to read, a decimal like "0.05". Default: none. Consumers without a
+     * share get all other keys; they must have the same ordering and lanes. */
+    const char *share;
+    const char *salt; /* Chooses which keys are in the share: another salt, other keys. */
+    /* A pattern as JSON: the consumer gets the records that match. All others count as settled. All open
+     * consumers of a subscription have the same filter. Default: none. */
+    const char *filter;
+    uint32_t max_in_flight; /* Records delivered and not settled, 1 to 100000. Default: 1000. */
     uint64_t max_in_flight_bytes; /* The same in bytes. Default: 16 MiB. */
     /* A record that is not settled by then is redelivered. 100 to 43200000. Default: 60000. */
     int64_t ack_deadline_ms;

@@ -67,12 +67,16 @@ static char *join_shards(const char *const *shards)
     return text_of(&joined);
 }
 
-static char *escape(const char *text)
+/* Escapes a text, or leaves NULL. Returns false if there is no memory. */
+static bool escape(const char *text, char **ret_escaped)
 {
     struct ks_buffer escaped = {0};
 
+    if (text == NULL)
+        return true;
     ks_buffer_add_escaped(&escaped, text);
-    return text_of(&escaped);
+    *ret_escaped = text_of(&escaped);
+    return *ret_escaped != NULL;
 }
 
 static bool copy_texts(struct ks_options *options, const ks_consumer_options *given,
@@ -86,12 +90,11 @@ static bool copy_texts(struct ks_options *options, const ks_consumer_options *gi
     options->given.token_file = strdup(token_file);
     if (given->shards != NULL && given->shards[0] != NULL)
         options->shards = join_shards(given->shards);
-    if (given->subscription != NULL)
-        options->subscription = escape(given->subscription);
-    return options->client_id != NULL && options->given.url != NULL &&
-           options->given.token_file != NULL &&
-           (options->shards == NULL) == (given->shards == NULL || given->shards[0] == NULL) &&
-           (options->subscription == NULL) == (given->subscription == NULL);
+    return escape(given->subscription, &options->subscription) &&
+           escape(given->share, &options->share) && escape(given->salt, &options->salt) &&
+           escape(given->filter, &options->filter) && options->client_id != NULL &&
+           options->given.url != NULL && options->given.token_file != NULL &&
+           (options->shards == NULL) == (given->shards == NULL || given->shards[0] == NULL);
 }
 
 /* Returns false if the address is invalid. */
@@ -150,6 +153,9 @@ bool ks_options_init(struct ks_options *options, const char *client_id,
         options->given = *given;
     options->given.shards = NULL;
     options->given.subscription = NULL;
+    options->given.share = NULL;
+    options->given.salt = NULL;
+    options->given.filter = NULL;
     set_numbers(&options->given);
     if (!copy_texts(options, given != NULL ? given : &DEFAULTS, client_id))
         return false;
@@ -169,17 +175,21 @@ void ks_options_free(struct ks_options *options)
     free(options->client_id);
     free(options->shards);
     free(options->subscription);
+    free(options->share);
+    free(options->salt);
+    free(options->filter);
     free(options->base);
 }
 
 void ks_options_order(struct ks_options *options, uint32_t concurrency)
 {
     ks_consumer_options *given = &options->given;
+    bool wants_lanes = concurrency > 1 || options->share != NULL;
 
     if (given->ordering != KS_CLIENT_ORDERING_DEFAULT)
         return;
-    given->ordering = concurrency > 1 ? KS_CLIENT_ORDERING_KEY : KS_CLIENT_ORDERING_SHARD;
-    if (concurrency > 1 && given->lanes == 0)
+    given->ordering = wants_lanes ? KS_CLIENT_ORDERING_KEY : KS_CLIENT_ORDERING_SHARD;
+    if (wants_lanes && given->lanes == 0)
         given->lanes = LANES_MAX;
 }
 
@@ -194,6 +204,12 @@ static const char *ordering_word(ks_client_ordering ordering)
     return "shard";
 }
 
+static void add_text(struct ks_buffer *url, const char *name, const char *escaped)
+{
+    if (escaped != NULL)
+        ks_buffer_print(url, "&%s=%s", name, escaped);
+}
+
 void ks_options_add_stream_url(const struct ks_options *options, struct ks_buffer *url)
 {
     const ks_consumer_options *given = &options->given;
@@ -206,10 +222,11 @@ void ks_options_add_stream_url(const struct ks_options *options, struct ks_buffe
                     ordering_word(given->ordering));
     if (given->ordering == KS_CLIENT_ORDERING_KEY && given->lanes > 0)
         ks_buffer_print(url, "&lanes=%" PRIu32, given->lanes);
-    if (options->shards != NULL)
-        ks_buffer_print(url, "&shards=%s", options->shards);
-    if (options->subscription != NULL)
-        ks_buffer_print(url, "&subscription=%s", options->subscription);
+    add_text(url, "shards", options->shards);
+    add_text(url, "share", options->share);
+    add_text(url, "salt", options->salt);
+    add_text(url, "filter", options->filter);
+    add_text(url, "subscription", options->subscription);
 }
 
 static void add_url(const struct ks_options *options, struct ks_buffer *url, const char *path,

@@ -11,7 +11,10 @@ struct ks_options {
     ks_consumer_options given; /* With the defaults. Its texts are copies. */
     char *client_id;
     char *shards;       /* The ids, escaped for a query and joined by commas; NULL: all. */
-    char *subscription; /* Escaped for a query; NULL: none. */
+    char *subscription; /* Escaped for a query; NULL: none. So are share, salt and filter. */
+    char *share;
+    char *salt;
+    char *filter;
     char *base;         /* http://HOST:PORT */
     const char *socket; /* Path of a Unix socket, a part of given.url; NULL: none. */
     char invalid[256];  /* What is invalid; "": nothing. */
@@ -24,7 +27,7 @@ bool ks_options_init(struct ks_options *options, const char *client_id,
 
 void ks_options_free(struct ks_options *options);
 
-/* Sets the ordering for so many handlers, unless the app has chosen one. */
+/* Sets the ordering for a share or so many handlers, unless the app has chosen one. */
 void ks_options_order(struct ks_options *options, uint32_t concurrency);
 
 /* Writes the URL of a request, for example

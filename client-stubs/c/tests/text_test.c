@@ -148,3 +148,19 @@ TEST(options_are_sent)
                "&max_in_flight_bytes=16777216&ack_deadline_ms=60000&ordering=none&shards=one,two"
                "&subscription=a%26b");
 }
+
+TEST(share_salt_and_filter_are_sent)
+{
+#define URL                                                                                        \
+    "http://h:1/v1/records/stream?client_id=a&max_in_flight=1000&max_in_flight_bytes=16777216"     \
+    "&ack_deadline_ms=60000"
+    expect_url(&(ks_consumer_options){.url = "http://h:1", .share = "0.05", .salt = "v2"}, 1,
+               URL "&ordering=key&lanes=64&share=0.05&salt=v2");
+    expect_url(
+        &(ks_consumer_options){
+            .url = "http://h:1", .share = "0.5", .ordering = KS_CLIENT_ORDERING_KEY, .lanes = 8},
+        1, URL "&ordering=key&lanes=8&share=0.5");
+    expect_url(&(ks_consumer_options){.url = "http://h:1", .filter = "{\"a\":[\"\xc3\xa4 +&\"]}"},
+               1, URL "&ordering=shard&filter=%7B%22a%22%3A%5B%22%C3%A4%20%2B%26%22%5D%7D");
+#undef URL
+}

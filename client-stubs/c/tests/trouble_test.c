@@ -89,6 +89,18 @@ TEST(refusal_that_is_temporary_is_tried_again)
     ks_consumer_free(consumer);
 }
 
+TEST(stream_is_asked_for_the_records_that_the_consumer_wants)
+{
+    struct script *script = script_start();
+    ks_consumer *consumer = consumer_of(
+        script, (ks_consumer_options){.share = "0.05", .salt = "v2", .filter = "{\"a\":[1]}"});
+
+    open_later(script);
+    (void)next(consumer, 1);
+    EXPECT_CONTAINS(script->request, "&ordering=key&lanes=64&share=0.05&salt=v2&filter=%7B%22a%22");
+    ks_consumer_free(consumer);
+}
+
 TEST(conflict_that_is_not_retryable_ends_the_reading)
 {
     struct script *script = script_start();
