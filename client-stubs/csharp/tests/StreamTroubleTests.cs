@@ -268,6 +268,29 @@ namespace KinesisSidecar.Client.Tests
             Assert.AreEqual("/v1/records/settle?subscription=x%20y", _sidecar.Settles.First().Target);
         }
 
+        [TestCase("0.05", "v2", null, null, null, "&ordering=key&lanes=64&share=0.05&salt=v2")]
+        [TestCase("0.5", null, null, Ordering.Key, 8, "&ordering=key&lanes=8&share=0.5")]
+        [TestCase(null, null, "{\"a\":[\"\u00e4 +&\"]}", null, null,
+            "&ordering=shard&filter=%7B%22a%22%3A%5B%22%C3%A4%20%2B%26%22%5D%7D")]
+        [TestCase(null, null, null, null, null, "&ordering=shard")]
+        public void stream_is_asked_for_the_records_that_the_consumer_wants(
+            string share, string salt, string filter, Ordering? ordering, int? lanes, string wanted)
+        {
+            _sidecar.Deliver("b", 1);
+            Action<ConsumerOptions> configure = options =>
+            {
+                options.Share = share;
+                options.Salt = salt;
+                options.Filter = filter;
+                options.Ordering = ordering;
+                options.Lanes = lanes;
+            };
+            using (var consumer = _sidecar.Consumer(configure))
+            using (var running = new RunningConsumer(consumer, record => Task.CompletedTask))
+                running.UntilHandled(1);
+            StringAssert.EndsWith("&ack_deadline_ms=60000" + wanted, _sidecar.Streams.Single().Target);
+        }
+
         [TestCase("ftp://x")]
         [TestCase("https://localhost")]
         [TestCase("http://")]

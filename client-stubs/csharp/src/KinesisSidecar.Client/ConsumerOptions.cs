@@ -36,13 +36,23 @@ namespace KinesisSidecar.Client
         /// <summary>How long an acknowledgement waits for others, to share a request with them.</summary>
         public TimeSpan AckInterval { get; set; } = TimeSpan.FromMilliseconds(100);
 
-        /// <summary>The records that stay in order. Null: <see cref="Client.Ordering.Shard"/>; with a concurrency above
-        /// 1
-        /// <see cref="Client.Ordering.Key"/>.</summary>
+        /// <summary>The records that stay in order. Null: <see cref="Client.Ordering.Shard"/>; with a
+        /// <see cref="Share"/> or a concurrency above 1 <see cref="Client.Ordering.Key"/>.</summary>
         public Ordering? Ordering { get; set; }
 
         /// <summary>Lanes of a shard, 1 to 64, with <see cref="Client.Ordering.Key"/>. Null: 64.</summary>
         public int? Lanes { get; set; }
+
+        /// <summary>Part of the partition keys to read, a decimal like <c>"0.05"</c>. Consumers without a share get all
+        /// other keys; they must have the same <see cref="Ordering"/> and <see cref="Lanes"/>. Null: none.</summary>
+        public string Share { get; set; }
+
+        /// <summary>Chooses which keys are in the <see cref="Share"/>: another salt, other keys.</summary>
+        public string Salt { get; set; }
+
+        /// <summary>Pattern of the records to read, as JSON. All other records count as settled. All open consumers of
+        /// a subscription have the same filter. Null: none.</summary>
+        public string Filter { get; set; }
 
         /// <summary>
         /// Is called with every control event of the stream, with <c>disconnected</c> and with <c>settle_failed</c>, by

@@ -15,6 +15,9 @@ namespace KinesisSidecar.Client
 
         private readonly string _subscription;
         private readonly string _shards;
+        private readonly string _share;
+        private readonly string _salt;
+        private readonly string _filter;
         private readonly Ordering? _ordering;
         private int? _lanes;
 
@@ -36,6 +39,9 @@ namespace KinesisSidecar.Client
             OnEvent = options.OnEvent;
             _subscription = options.Subscription;
             _shards = options.Shards == null ? null : string.Join(",", options.Shards);
+            _share = options.Share;
+            _salt = options.Salt;
+            _filter = options.Filter;
             _ordering = options.Ordering;
             _lanes = options.Lanes;
         }
@@ -67,10 +73,10 @@ namespace KinesisSidecar.Client
 
         internal string SessionTarget => WithSubscription(new StringBuilder("/v1/sessions/" + ClientId));
 
-        /// <summary>Several handlers want lanes, unless the app has chosen an ordering.</summary>
+        /// <summary>Several handlers, and a share, want lanes, unless the app has chosen an ordering.</summary>
         internal void OrderFor(int concurrency)
         {
-            Ordering = _ordering ?? (concurrency > 1 ? Ordering.Key : Ordering.Shard);
+            Ordering = _ordering ?? (concurrency > 1 || _share != null ? Ordering.Key : Ordering.Shard);
             if (Ordering == Ordering.Key)
                 _lanes = _lanes ?? MaxLanes;
         }
@@ -84,6 +90,9 @@ namespace KinesisSidecar.Client
             With(target, "ordering", Ordering.ToString().ToLowerInvariant());
             With(target, "lanes", _lanes.HasValue ? NumberText(_lanes.Value) : null);
             With(target, "shards", _shards);
+            With(target, "share", _share);
+            With(target, "salt", _salt);
+            With(target, "filter", _filter);
             return WithSubscription(target);
         }
 
