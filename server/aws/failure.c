@@ -329,9 +329,33 @@ void ks_failure_name_request(struct ks_detail *detail, ks_view request_id)
     memcpy(detail->text + kept, name, (size_t)size + 1);
 }
 
+/* Services whose calls a policy of the caller allows; queues and topics are left to adapters/sinks, which name the key
+ * of KMS, too. AssumeRoleWithWebIdentity is allowed by the role's trust policy alone. */
+static bool has_action(const char *service, const char *operation)
+{
+    return strcmp(service, "kinesis") == 0 || strcmp(service, "dynamodb") == 0 ||
+           (strcmp(service, "STS") == 0 && strcmp(operation, "AssumeRole") == 0);
+}
+
+bool ks_failure_is_denied(const struct ks_failure *failure)
+{
+    return strcmp(failure->code, "AccessDeniedException") == 0 ||
+           strcmp(failure->code, "AccessDenied") == 0;
+}
+
+void ks_failure_deny(const struct ks_failure *failure, const char *action, const char *resource,
+                     struct ks_detail *ret_detail)
+{
+    ks_detail_set(ret_detail,
+                  "access denied: allow %s on %s to this role (kinesis-sidecar iam-policy)%s%s",
+                  action, resource, failure->message[0] == '\0' ? "" : ": ", failure->message);
+    ks_failure_name_request(ret_detail, ks_view_text(failure->request_id));
+}
+
 void ks_failure_explain(const struct ks_failure *failure, const char *service,
                         const char *operation, struct ks_detail *ret_detail)
 {
+    char advice[128] = "";
     char status[32];
     const char *code = failure->code;
 
@@ -339,7 +363,11 @@ void ks_failure_explain(const struct ks_failure *failure, const char *service,
         snprintf(status, sizeof(status), "status %d", failure->status);
         code = status;
     }
-    ks_detail_set(ret_detail, "%s on %s %s%s%s", code, service, operation,
+    if (ks_failure_is_denied(failure) && has_action(service, operation))
+        (void)snprintf(advice, sizeof(advice),
+                       ": allow %s:%s to this role (kinesis-sidecar iam-policy)",
+                       strcmp(service, "STS") == 0 ? "sts" : service, operation);
+    ks_detail_set(ret_detail, "%s on %s %s%s%s%s", code, service, operation, advice,
                   failure->message[0] == '\0' ? "" : ": ", failure->message);
     ks_failure_name_request(ret_detail, ks_view_text(failure->request_id));
 }

@@ -177,8 +177,8 @@ static void fail_by_answer(struct ask *ask, const char *operation,
     struct ks_dynamodb_table *const table = &ask->store->table;
     struct ks_detail detail = answer->detail;
 
-    if (answer->failure != NULL && strcmp(answer->failure->code, "AccessDeniedException") == 0)
-        ks_dynamodb_table_denied(table, operation, &detail);
+    if (answer->failure != NULL && ks_failure_is_denied(answer->failure))
+        ks_dynamodb_table_denied(table, operation, answer->failure, &detail);
     if (answer->failure != NULL && strcmp(answer->failure->code, "ResourceNotFoundException") == 0)
         ks_dynamodb_table_gone(table);
     fail(ask, answer->err, detail.text);

@@ -340,8 +340,9 @@ static void finish_failure(struct dynamodb_store *store, struct ks_ask_work *wor
     work->detail = answer->detail;
     if (answer->failure == NULL)
         return;
-    if (strcmp(answer->failure->code, "AccessDeniedException") == 0)
-        ks_dynamodb_table_denied(table_of(store, work), operation_of(work), &work->detail);
+    if (ks_failure_is_denied(answer->failure))
+        ks_dynamodb_table_denied(table_of(store, work), operation_of(work), answer->failure,
+                                 &work->detail);
     /* Whoever makes the index takes his time; until then all rows are looked at. */
     if (work->operation == KS_STORE_READ_OWNED &&
         strcmp(answer->failure->code, "ValidationException") == 0)

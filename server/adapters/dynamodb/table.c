@@ -44,8 +44,7 @@ static void ready(struct ks_dynamodb_table *table, bool absent)
 /* The role may not, and not: the signature is wrong, or the like. */
 static bool is_denied(const struct ks_aws_answer *answer)
 {
-    return ks_err_is(answer->err, KS_ERR_DENIED) && answer->failure != NULL &&
-           strcmp(answer->failure->code, "AccessDeniedException") == 0;
+    return answer->failure != NULL && ks_failure_is_denied(answer->failure);
 }
 
 static void failed(struct ks_dynamodb_table *table, const char *operation,
@@ -57,7 +56,7 @@ static void failed(struct ks_dynamodb_table *table, const char *operation,
     }
     table->detail = answer->detail;
     if (is_denied(answer))
-        ks_dynamodb_table_denied(table, operation, &table->detail);
+        ks_dynamodb_table_denied(table, operation, answer->failure, &table->detail);
     if (ks_err_class(answer->err) == KS_CLASS_REPORT) {
         unusable(table, answer->err);
         return;
@@ -69,10 +68,14 @@ static void failed(struct ks_dynamodb_table *table, const char *operation,
 }
 
 void ks_dynamodb_table_denied(const struct ks_dynamodb_table *table, const char *operation,
-                              struct ks_detail *ret_detail)
+                              const struct ks_failure *failure, struct ks_detail *ret_detail)
 {
-    ks_detail_set(ret_detail, "access denied: allow dynamodb:%s on the table %s to this role",
-                  operation, table->name);
+    char action[64];
+    char resource[KS_DYNAMODB_TABLE_MAX + 16];
+
+    (void)snprintf(action, sizeof(action), "dynamodb:%s", operation);
+    (void)snprintf(resource, sizeof(resource), "the table %s", table->name);
+    ks_failure_deny(failure, action, resource, ret_detail);
 }
 
 /* --- Calls --- */
@@ -270,6 +273,7 @@ static void not_needed(struct ks_dynamodb_table *table)
 
 static void beside_described(void *arg, const struct ks_aws_answer *answer)
 {
+    static const struct ks_failure refused = {.message = ""}; /* The words of AWS are gone. */
     struct ks_dynamodb_table *const table = arg;
     struct ks_json *document = NULL;
 
@@ -282,7 +286,7 @@ static void beside_described(void *arg, const struct ks_aws_answer *answer)
         document = NULL;
     if (has_index(ks_json_member(document, "Table"), ks_view_text(table->index))) {
         table->absent = false;
-        ks_dynamodb_table_denied(table, "DescribeTable", &table->detail);
+        ks_dynamodb_table_denied(table, "DescribeTable", &refused, &table->detail);
         unusable(table, KS_FAIL(DENIED));
     } else {
         not_needed(table);

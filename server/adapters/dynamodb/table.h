@@ -56,8 +56,8 @@ void ks_dynamodb_table_close(struct ks_dynamodb_table *table);
 /* A request was told that there is no such table: asks again, and until then it is not ready. */
 void ks_dynamodb_table_gone(struct ks_dynamodb_table *table);
 
-/* The sentence for a refused call: which permission is missing where. */
+/* The sentence for a denied call: which permission is missing on which table, and to whom. */
 void ks_dynamodb_table_denied(const struct ks_dynamodb_table *table, const char *operation,
-                              struct ks_detail *ret_detail);
+                              const struct ks_failure *failure, struct ks_detail *ret_detail);
 
 #endif

@@ -56,8 +56,7 @@ static void updated(void *arg, const struct ks_aws_answer *answer)
         ks_info("table %s: its TTL removes what expired from now on", ttl->table);
     else
         ks_warn("table %s: expired dead letters stay, because its TTL is off and was not turned on "
-                "(%s); allow dynamodb:UpdateTimeToLive to this role, or turn it on for the "
-                "attribute " ATTRIBUTE,
+                "(%s); turn it on for the attribute " ATTRIBUTE,
                 ttl->table, answer->detail.text);
 }
 
@@ -94,8 +93,7 @@ static void described(void *arg, const struct ks_aws_answer *answer)
     if (ks_ok(answer->err) && ks_ok(ks_json_parse(answer->body, &document)))
         judge(ttl, document);
     else
-        ks_warn("table %s: expired dead letters may stay, because its TTL is not known (%s); allow "
-                "dynamodb:DescribeTimeToLive to this role",
+        ks_warn("table %s: expired dead letters may stay, because its TTL is not known (%s)",
                 ttl->table, answer->detail.text);
     ks_json_free(document);
 }

@@ -7,7 +7,8 @@ static const struct {
     const char *code;
     const char *advice;
 } ADVICE[] = {
-    {"KMSAccessDeniedException", "allow our role kms:Decrypt with the stream's key"},
+    {"KMSAccessDeniedException", "allow kms:Decrypt with the stream's key to this role "
+                                 "(kinesis-sidecar iam-policy --stream-kms-key ARN)"},
     {"KMSDisabledException", "enable the stream's KMS key"},
     {"KMSInvalidStateException", "bring the stream's KMS key into the state Enabled"},
     {"KMSNotFoundException", "give the stream a KMS key that exists"},

@@ -116,20 +116,25 @@ bool ks_s3_is_undone(const struct ks_aws_answer *answer)
     return !answer->sent || (refused && answer->attempts == 1);
 }
 
+static void explain_denied(const struct ks_s3_place *place, enum ks_s3_operation operation,
+                           const struct ks_failure *failure, struct ks_detail *ret_detail)
+{
+    const bool list = operation == KS_S3_LIST;
+    char resource[KS_BUCKET_MAX + KS_S3_PREFIX_MAX + 16];
+
+    (void)snprintf(resource, sizeof(resource), "%s%s%s%s%s", list ? "the bucket " : "",
+                   place->bucket, list ? "" : "/", list ? "" : place->prefix, list ? "" : "*");
+    ks_failure_deny(failure, operations[operation].action, resource, ret_detail);
+}
+
 void ks_s3_explain(const struct ks_s3_place *place, enum ks_s3_operation operation,
                    const struct ks_aws_answer *answer, struct ks_detail *ret_detail)
 {
-    const char *const action = operations[operation].action;
-
     if (has_code(answer, "NoSuchBucket"))
         ks_detail_set(ret_detail, "there is no bucket %s: create it, or correct --dead-letters",
                       place->bucket);
-    else if (has_code(answer, "AccessDenied") && operation == KS_S3_LIST)
-        ks_detail_set(ret_detail, "access denied: allow %s on the bucket %s to this role (%s)",
-                      action, place->bucket, answer->detail.text);
-    else if (has_code(answer, "AccessDenied"))
-        ks_detail_set(ret_detail, "access denied: allow %s on %s/%s* to this role (%s)", action,
-                      place->bucket, place->prefix, answer->detail.text);
+    else if (answer->failure != NULL && ks_failure_is_denied(answer->failure))
+        explain_denied(place, operation, answer->failure, ret_detail);
     else if (has_code(answer, "NotImplemented"))
         ks_detail_set(
             ret_detail,

@@ -129,8 +129,9 @@ static void explain(const struct sink *sink, ks_err err, const char *said,
 
     if (ks_err_is(err, KS_ERR_DENIED))
         ks_detail_set(ret_detail,
-                      "access denied: allow %s to this role (of an encrypted %s "
-                      "kms:GenerateDataKey and kms:Decrypt, too): %s",
+                      "access denied: allow %s to this role (kinesis-sidecar iam-policy; of an "
+                      "encrypted %s with "
+                      "--dead-letters-kms-key ARN): %s",
                       protocol->permission, protocol->noun, said);
     else if (ks_err_is(err, KS_ERR_NOT_FOUND))
         ks_detail_set(ret_detail,

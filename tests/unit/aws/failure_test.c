@@ -210,6 +210,30 @@ TEST(a_failure_is_explained)
     EXPECT_STR(detail.text, "status 502 on kinesis ListShards");
 }
 
+TEST(a_denied_call_names_its_action_and_where_the_policy_is)
+{
+    struct ks_failure failure;
+    struct ks_detail detail;
+
+    ks_failure_from(400, KS_VIEW("AccessDeniedException"), KS_VIEW("User: u"), &failure);
+    EXPECT(ks_failure_is_denied(&failure));
+    ks_failure_explain(&failure, "kinesis", "ListShards", &detail);
+    EXPECT_STR(detail.text,
+               "AccessDeniedException on kinesis ListShards: allow kinesis:ListShards to this role "
+               "(kinesis-sidecar iam-policy): User: u");
+    ks_failure_explain(&failure, "the place", "credentials", &detail);
+    EXPECT_STR(detail.text, "AccessDeniedException on the place credentials: User: u");
+    ks_failure_explain(&failure, "STS", "AssumeRoleWithWebIdentity", &detail);
+    EXPECT_STR(detail.text, "AccessDeniedException on STS AssumeRoleWithWebIdentity: User: u");
+    ks_failure_deny(&failure, "s3:GetObject", "b/p/*", &detail);
+    EXPECT_STR(detail.text, "access denied: allow s3:GetObject on b/p/* to this role "
+                            "(kinesis-sidecar iam-policy): User: u");
+    ks_failure_from(400, KS_VIEW("InvalidSignatureException"), KS_VIEW("wrong"), &failure);
+    EXPECT(!ks_failure_is_denied(&failure));
+    ks_failure_explain(&failure, "kinesis", "ListShards", &detail);
+    EXPECT_STR(detail.text, "InvalidSignatureException on kinesis ListShards: wrong");
+}
+
 #define ID "5f0e3a5c-1111-2222-3333-444455556666"
 
 TEST(the_request_is_told_and_the_message_cut_for_it)

@@ -173,8 +173,8 @@ TEST(a_missing_permission_is_named_until_it_is_there)
 
     begin(steps, 3);
     ask(KS_STORE_HEARTBEAT);
-    EXPECT_STR(told.detail.text,
-               "access denied: allow dynamodb:UpdateItem on the table leases to this role");
+    EXPECT_STR(told.detail.text, "access denied: allow dynamodb:UpdateItem on the table leases to "
+                                 "this role (kinesis-sidecar iam-policy): m");
     EXPECT_EQ_I64(store->vtable->state(store, &detail), KS_STORE_UNUSABLE);
     EXPECT_STR(detail.text, told.detail.text);
     ask(KS_STORE_HEARTBEAT);
@@ -355,8 +355,8 @@ TEST(the_permission_for_the_news_is_one_of_its_own)
 
     begin(steps, 4);
     ask(KS_STORE_READ_NEWS);
-    EXPECT_STR(told.detail.text,
-               "access denied: allow dynamodb:BatchGetItem on the table leases to this role");
+    EXPECT_STR(told.detail.text, "access denied: allow dynamodb:BatchGetItem on the table leases "
+                                 "to this role (kinesis-sidecar iam-policy): m");
     ask(KS_STORE_READ_FLEET);
     EXPECT_EQ_I64(told.outcome, KS_DONE);
     EXPECT_EQ_I64(store->vtable->state(store, &detail), KS_STORE_UNUSABLE);

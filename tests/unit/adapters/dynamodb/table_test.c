@@ -123,8 +123,8 @@ TEST(a_missing_permission_is_named)
     begin(describe, 1);
     becomes(KS_STORE_UNUSABLE);
     EXPECT(ks_err_is(table.err, KS_ERR_DENIED));
-    EXPECT_STR(table.detail.text,
-               "access denied: allow dynamodb:DescribeTable on the table leases to this role");
+    EXPECT_STR(table.detail.text, "access denied: allow dynamodb:DescribeTable on the table leases "
+                                  "to this role (kinesis-sidecar iam-policy): m");
     finish();
     begin(create, 2);
     becomes(KS_STORE_UNUSABLE);

@@ -18,8 +18,8 @@ TEST(refusals_of_kms_say_what_to_do_before_what_aws_says)
         const char *told;
     } ROWS[] = {
         {"KMSAccessDeniedException",
-         "KMSAccessDeniedException on kinesis GetRecords: allow our role "
-         "kms:Decrypt with the stream's key: no"},
+         "KMSAccessDeniedException on kinesis GetRecords: allow kms:Decrypt with "
+         "the stream's key to this role (kinesis-sidecar iam-policy --stream-kms-key ARN): no"},
         {"KMSDisabledException",
          "KMSDisabledException on kinesis GetRecords: enable the stream's KMS key: no"},
         {"KMSInvalidStateException", "KMSInvalidStateException on kinesis GetRecords: bring the "

@@ -277,9 +277,8 @@ TEST(what_somebody_must_do_is_said)
     begin(QUEUE, steps, 3);
     for (int at = 0; at < 2; at++) {
         EXPECT_EQ_I64(write_all(20), KS_UNKNOWN);
-        EXPECT_CONTAINS(
-            heard.detail.text,
-            "allow sqs:SendMessage to this role (of an encrypted queue kms:GenerateDataKey");
+        EXPECT_CONTAINS(heard.detail.text, "allow sqs:SendMessage to this role (kinesis-sidecar "
+                                           "iam-policy; of an encrypted queue ");
     }
     EXPECT_EQ_I64(write_all(20), KS_UNKNOWN);
     EXPECT_CONTAINS(heard.detail.text,

@@ -87,7 +87,8 @@ TEST(a_refusal_is_told_at_once_and_without_secrets)
 
     asking_fetch(&asking);
     EXPECT_ERR(asking.err, DENIED);
-    EXPECT_CONTAINS(asking.detail.text, "AccessDenied on STS AssumeRole: m");
+    EXPECT_CONTAINS(asking.detail.text, "AccessDenied on STS AssumeRole: allow sts:AssumeRole to "
+                                        "this role (kinesis-sidecar iam-policy): m");
     EXPECT(strstr(asking.detail.text, "hush") == NULL);
     EXPECT(strstr(asking.detail.text, "BASETOKEN") == NULL);
     asking_fetch(&asking);
