@@ -563,10 +563,12 @@ $(B)/bin/%: $(B)/obj/tests/fuzz/%.o $(LIB)
 	$(Q)$(LINK) -o $@ $^ $(LIB_LIBS)
 
 # The words of a page are ours, its table is the code's.
-docs: $(B)/render  ## Render the tables of docs/OPTIONS.md and docs/METRICS.md, and the options of the chart, from the code's own tables.
-	@for page in OPTIONS METRICS; do \
-	    { sed '/^| /,$$d' docs/$$page.md && $(B)/render $$page; } > $(B)/page && mv $(B)/page docs/$$page.md; \
+docs: $(B)/render  ## Render the tables of docs/OPTIONS.md, docs/METRICS.md and docs/AWS.md, and the options of the chart, from the code's own tables.
+	@for page in OPTIONS: METRICS: AWS:statement; do \
+	    { sed "/^| $${page#*:}/,\$$d" docs/$${page%:*}.md && $(B)/render $${page%:*}; } > $(B)/page && \
+	        mv $(B)/page docs/$${page%:*}.md; \
 	done
+	@$(B)/render PERMISSIONS > deploy/terraform/permissions.json
 	@$(B)/render OPENAPI > docs/openapi.json
 	@tests/deploy/options_schema.py --write
 $(B)/render: $(B)/obj/tests/docs/render.o $(LIB)

@@ -128,6 +128,11 @@ static const struct partition *partition_of(const char *region)
     return partition;
 }
 
+const char *ks_endpoint_partition(const char *region)
+{
+    return partition_of(region)->name;
+}
+
 static bool is_partition(const struct partition *partition, const char *name)
 {
     return strcmp(partition->name, name) == 0;

@@ -69,6 +69,9 @@ KS_MUST_USE ks_err ks_endpoint_find(const struct ks_endpoint_rules *rules, const
                                     enum ks_endpoint_use use, struct ks_endpoint *ret_endpoint,
                                     struct ks_detail *detail);
 
+/* Returns the partition of a region, as ARNs have it: "aws", "aws-cn". */
+const char *ks_endpoint_partition(const char *region);
+
 /* The endpoint of a service by its region, or by a URL; `url` may be NULL or "". As above. */
 KS_MUST_USE ks_err ks_endpoint_resolve(const char *service, const char *region, const char *url,
                                        struct ks_endpoint *ret_endpoint, struct ks_detail *detail);

@@ -124,49 +124,90 @@ static int take_flag(int argc, char *const *argv, int at, const struct ks_call_f
     return at + 2;
 }
 
-bool ks_call_read(int argc, char *const *argv, char *const *environment,
-                  const struct ks_call_flag *flags, uint32_t words_max, struct ks_call *ret_call)
+/* What is left of a command line for base/options. */
+struct rest {
+    char *options[2 * KS_OPTIONS + 2];
+    int count;
+};
+enum { REST_MAX = 2 * KS_OPTIONS + 2 };
+
+/* Takes the option at argv[at] with its value and gives the index behind it; -1: it complained. */
+static int take_option(int argc, char *const *argv, int at, struct rest *rest)
 {
-    enum { OPTIONS_MAX = 2 * KS_OPTIONS + 2 };
-    char *options[OPTIONS_MAX] = {argv[0]}; /* What is left for base/options. */
-    int option_count = 1;
-    struct ks_detail detail;
+    const bool whole = strchr(argv[at], '=') != NULL;
+
+    for (int i = 0; i < (whole ? 1 : 2) && at < argc; i++) {
+        if (rest->count == REST_MAX) {
+            ks_call_complain("%s: too many options", argv[0]);
+            return -1;
+        }
+        rest->options[rest->count++] = argv[at++];
+    }
+    return at;
+}
+
+/* False: it complained. */
+static bool take_word(char *const *argv, int at, uint32_t words_max, struct ks_call *call)
+{
+    if (call->word_count == words_max) {
+        ks_call_complain("%s: does not take %s", argv[0], argv[at]);
+        return false;
+    }
+    call->words[call->word_count++] = argv[at];
+    return true;
+}
+
+/* Sorts the command line. False: it complained. */
+static bool sort_line(int argc, char *const *argv, const struct ks_call_flag *flags,
+                      uint32_t words_max, struct ks_call *call, struct rest *rest)
+{
     int at = 1;
 
     assert(words_max <= KS_CALL_WORDS_MAX);
 
-    *ret_call = (struct ks_call){.word_count = 0};
-    while (at < argc) {
+    *call = (struct ks_call){.word_count = 0};
+    *rest = (struct rest){.options = {argv[0]}, .count = 1};
+    while (at >= 0 && at < argc) {
         int flag = find_flag(flags, argv[at]);
 
-        if (flag >= 0) {
-            assert(flag < KS_CALL_FLAGS_MAX);
-            at = take_flag(argc, argv, at, &flags[flag], &ret_call->values[flag]);
-            if (at < 0)
-                return false;
-        } else if (strncmp(argv[at], "--", 2) != 0) {
-            if (ret_call->word_count == words_max) {
-                ks_call_complain("%s: does not take %s", argv[0], argv[at]);
-                return false;
-            }
-            ret_call->words[ret_call->word_count++] = argv[at++];
-        } else {
-            bool whole = strchr(argv[at], '=') != NULL;
-
-            for (int i = 0; i < (whole ? 1 : 2) && at < argc; i++) {
-                if (option_count == OPTIONS_MAX) {
-                    ks_call_complain("%s: too many options", argv[0]);
-                    return false;
-                }
-                options[option_count++] = argv[at++];
-            }
-        }
+        assert(flag < KS_CALL_FLAGS_MAX);
+        if (flag >= 0)
+            at = take_flag(argc, argv, at, &flags[flag], &call->values[flag]);
+        else if (strncmp(argv[at], "--", 2) == 0)
+            at = take_option(argc, argv, at, rest);
+        else
+            at = take_word(argv, at, words_max, call) ? at + 1 : -1;
     }
-    if (ks_ok(ks_options_read_partly(option_count, options, environment, &ret_call->options,
+    return at >= 0;
+}
+
+bool ks_call_read(int argc, char *const *argv, char *const *environment,
+                  const struct ks_call_flag *flags, uint32_t words_max, struct ks_call *ret_call)
+{
+    struct ks_detail detail;
+    struct rest rest;
+
+    if (!sort_line(argc, argv, flags, words_max, ret_call, &rest))
+        return false;
+    if (ks_ok(ks_options_read_partly(rest.count, rest.options, environment, &ret_call->options,
                                      &detail))) {
         ks_options_free(&ret_call->options); /* Who asks needs no subscriptions' options. */
         return true;
     }
+    ks_call_complain("%s", detail.text);
+    return false;
+}
+
+bool ks_call_read_whole(int argc, char *const *argv, char *const *environment,
+                        const struct ks_call_flag *flags, struct ks_call *ret_call)
+{
+    struct ks_detail detail;
+    struct rest rest;
+
+    if (!sort_line(argc, argv, flags, 0, ret_call, &rest))
+        return false;
+    if (ks_ok(ks_options_read(rest.count, rest.options, environment, &ret_call->options, &detail)))
+        return true;
     ks_call_complain("%s", detail.text);
     return false;
 }

@@ -28,6 +28,11 @@ struct ks_call {
 bool ks_call_read(int argc, char *const *argv, char *const *environment,
                   const struct ks_call_flag *flags, uint32_t words_max, struct ks_call *ret_call);
 
+/* Reads flags and the options of `run`, of all subscriptions; words are refused. The caller frees them with
+ * ks_options_free(&call->options). False: it complained; exit 2. */
+bool ks_call_read_whole(int argc, char *const *argv, char *const *environment,
+                        const struct ks_call_flag *flags, struct ks_call *ret_call);
+
 /* One call; an answer of 2xx goes to `part` (NULL: it is shown), others to stderr. `ops`: to the ops port. Returns
  * true for 2xx and a whole body; otherwise it complained. */
 struct ks_call_request {

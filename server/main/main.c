@@ -2,6 +2,7 @@
 /* main.c - which subcommand is it? */
 #include "base/bytes.h"
 #include "base/options.h"
+#include "main/aws_commands.h"
 #include "main/call.h"
 #include "main/capture.h"
 #include "main/commands.h"
@@ -48,6 +49,12 @@ static const struct command commands[] = {
     {"quit", ks_command_quit, "", "Give every lease back, and end the sidecar then."},
     {"config", config, "validate [OPTION ..]",
      "Check the options and the files that they name, and say what is wrong."},
+    {"iam-policy", ks_command_iam_policy,
+     "[--existing] [--role ARN] [--stream-kms-key ARN] [--dead-letters-kms-key ARN] [OPTION ..]",
+     "Print the least IAM policy with which the sidecar runs with these options."},
+    {"table-schema", ks_command_table_schema, "[OPTION ..]",
+     "Print the DynamoDB tables that it needs, as aws dynamodb create-table --cli-input-json takes "
+     "them."},
     {"version", version, "", "Print the version."},
     {"help", help, "", "Print this."},
 };

@@ -18,6 +18,7 @@
 #include "base/digest.h"
 #include "base/log.h"
 #include "base/options_check.h"
+#include "main/aws_tables.h"
 #include "main/filter.h"
 #include "main/version.h"
 
@@ -205,12 +206,10 @@ static ks_err open_cpu(struct ks_room *room)
 /* Native: the lease table. Other dialects: a table of its own, since their tables may hold only their own rows. */
 static ks_err open_letters_table(struct ks_room *room, struct ks_detail *detail)
 {
-    const bool ours = fleet_of(room->options)->protocol == KS_PROTOCOL_NATIVE;
-    char table[KS_OPTION_TEXT_SIZE + sizeof("-letters")];
+    char table[KS_AWS_TABLE_NAME_SIZE];
+    const bool ours = ks_aws_tables_letters(room->options, table);
     struct ks_aws_client *client;
 
-    (void)snprintf(table, sizeof(table), "%s%s", room->options->application,
-                   ours ? "" : "-letters");
     KS_TRY(ks_cloud_client(&room->part, KS_AWS_DYNAMODB, &client, detail));
     return ks_dynamodb_letters_open(room->loop, client, table, ours ? NULL : room->options->stream,
                                     &room->letters, detail);
