@@ -504,6 +504,11 @@ interop-flips: deps all $(DOUBLES)  ## Likewise, what takes long: fleets of KCL 
 interop-vectors: deps  ## Capture anew what those libraries write into their tables: tests/vectors/dialects/.
 	@tests/interop/capture.py $(FLEETS)
 
+# Tools from PyPI and the Go module proxy; not part of `make test`: not everybody has a Go that is new enough.
+.PHONY: deploy-check-infra
+deploy-check-infra: all  ## Check what is in deploy/ for ECS, Compose, Terraform and CloudFormation against iam-policy and table-schema.
+	@tests/deploy/infra
+
 .PHONY: bare proof
 bare:  ## Build a bare Debian 12 with debootstrap and do `make run`, `make demo` and `make test` in it; STEPS='run demo' for some; as root.
 	@tests/bare $(STEPS)
@@ -563,12 +568,13 @@ $(B)/bin/%: $(B)/obj/tests/fuzz/%.o $(LIB)
 	$(Q)$(LINK) -o $@ $^ $(LIB_LIBS)
 
 # The words of a page are ours, its table is the code's.
-docs: $(B)/render  ## Render the tables of docs/OPTIONS.md, docs/METRICS.md and docs/AWS.md, and the options of the chart, from the code's own tables.
-	@for page in OPTIONS: METRICS: AWS:statement; do \
+docs: $(B)/render  ## Render the tables of docs/OPTIONS.md, docs/METRICS.md, docs/AWS.md, docs/INFRASTRUCTURE.md, deploy/terraform and the options of the chart from the code's own tables.
+	@for page in OPTIONS: METRICS: AWS:statement INFRASTRUCTURE:dialect; do \
 	    { sed "/^| $${page#*:}/,\$$d" docs/$${page%:*}.md && $(B)/render $${page%:*}; } > $(B)/page && \
 	        mv $(B)/page docs/$${page%:*}.md; \
 	done
 	@$(B)/render PERMISSIONS > deploy/terraform/permissions.json
+	@$(B)/render TABLES > deploy/terraform/tables.json
 	@$(B)/render OPENAPI > docs/openapi.json
 	@tests/deploy/options_schema.py --write
 $(B)/render: $(B)/obj/tests/docs/render.o $(LIB)

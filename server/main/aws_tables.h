@@ -27,6 +27,13 @@ struct ks_aws_table {
 uint32_t ks_aws_tables(const struct ks_options *options,
                        struct ks_aws_table ret_tables[KS_AWS_TABLES_MAX]);
 
+/* Appends the tables of each dialect as docs/INFRASTRUCTURE.md has them. FULL, NO_MEMORY. */
+KS_MUST_USE ks_err ks_aws_tables_markdown(struct ks_bytes *bytes);
+
+/* Appends the tables of each dialect as JSON for deploy/terraform: of each the request that creates it, its name being
+ * what comes after the application. FULL, NO_MEMORY. */
+KS_MUST_USE ks_err ks_aws_tables_json(struct ks_bytes *bytes);
+
 /* The dialect that --dialect names. */
 const struct ks_dialect *ks_aws_tables_dialect(const struct ks_options *options);
 

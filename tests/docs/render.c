@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* render OPTIONS|METRICS|AWS|PERMISSIONS|OPENAPI - the table of that page of docs/, deploy/terraform/permissions.json
- * or docs/openapi.json, from the code's own tables, on stdout. */
+/* render OPTIONS|METRICS|AWS|INFRASTRUCTURE|PERMISSIONS|TABLES|OPENAPI - the table of that page of docs/, permissions.json or
+ * tables.json of deploy/terraform, or docs/openapi.json, from the code's own tables, on stdout. */
 #include <stdio.h>
 #include <string.h>
 
 #include "api/openapi.h"
 #include "base/metrics.h"
 #include "base/options.h"
+#include "main/aws_tables.h"
 #include "main/permissions.h"
 
 int main(int argc, char **argv)
@@ -21,12 +22,17 @@ int main(int argc, char **argv)
         err = ks_metrics_markdown(&table);
     if (argc == 2 && strcmp(argv[1], "AWS") == 0)
         err = ks_permissions_markdown(&table);
+    if (argc == 2 && strcmp(argv[1], "INFRASTRUCTURE") == 0)
+        err = ks_aws_tables_markdown(&table);
     if (argc == 2 && strcmp(argv[1], "PERMISSIONS") == 0)
         err = ks_permissions_json(&table);
+    if (argc == 2 && strcmp(argv[1], "TABLES") == 0)
+        err = ks_aws_tables_json(&table);
     if (argc == 2 && strcmp(argv[1], "OPENAPI") == 0)
         err = ks_openapi_write(&table);
     if (!ks_ok(err)) {
-        (void)fprintf(stderr, "render OPTIONS|METRICS|AWS|PERMISSIONS|OPENAPI: %s\n",
+        (void)fprintf(stderr,
+                      "render OPTIONS|METRICS|AWS|INFRASTRUCTURE|PERMISSIONS|TABLES|OPENAPI: %s\n",
                       ks_err_text(err));
         return 1;
     }

@@ -475,15 +475,15 @@ ks_err ks_dynamodb_put_create(struct ks_bytes *body, const char *table, const ch
     ks_writer_pair(&json, "BillingMode", KS_VIEW("PAY_PER_REQUEST"));
     ks_writer_key(&json, "AttributeDefinitions");
     ks_writer_open(&json, '[');
-    put_pair(&json, "AttributeName", key == NULL ? "p" : key, "AttributeType", "S");
+    put_pair(&json, "AttributeName", key == NULL ? KS_DYNAMODB_HASH : key, "AttributeType", "S");
     if (key == NULL)
-        put_pair(&json, "AttributeName", "k", "AttributeType", "S");
+        put_pair(&json, "AttributeName", KS_DYNAMODB_RANGE, "AttributeType", "S");
     ks_writer_close(&json, ']');
     ks_writer_key(&json, "KeySchema");
     ks_writer_open(&json, '[');
-    put_pair(&json, "AttributeName", key == NULL ? "p" : key, "KeyType", "HASH");
+    put_pair(&json, "AttributeName", key == NULL ? KS_DYNAMODB_HASH : key, "KeyType", "HASH");
     if (key == NULL)
-        put_pair(&json, "AttributeName", "k", "KeyType", "RANGE");
+        put_pair(&json, "AttributeName", KS_DYNAMODB_RANGE, "KeyType", "RANGE");
     ks_writer_close(&json, ']');
     ks_writer_close(&json, '}');
     return ks_writer_end(&json);

@@ -18,6 +18,10 @@ enum {
     KS_DYNAMODB_TABLE_MAX = 255
 };
 
+/* Key attributes of a native table and of one of dead letters: HASH and RANGE, of type S. */
+#define KS_DYNAMODB_HASH "p"
+#define KS_DYNAMODB_RANGE "k"
+
 /* The bodies are appended to `body`. FULL, NO_MEMORY, INVALID (text that is not UTF-8). */
 
 /* UpdateItem or DeleteItem (ks_dynamodb_write_operation), which answers the old row if it is

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "main/aws_tables.h"
 
+#include "docs.h"
 #include "ks_test.h"
 
 #include <string.h>
@@ -47,4 +48,10 @@ TEST(leases_in_sqlite_have_no_table)
 {
     memcpy(options.leases, "sqlite:l.db", sizeof("sqlite:l.db"));
     EXPECT_EQ_U64(tables_of("native"), 0);
+}
+
+TEST(docs_and_module_have_the_tables_of_the_code)
+{
+    docs_expect_table("docs/INFRASTRUCTURE.md", ks_aws_tables_markdown);
+    docs_expect_table("deploy/terraform/tables.json", ks_aws_tables_json);
 }
