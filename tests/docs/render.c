@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* render OPTIONS|METRICS|AWS|INFRASTRUCTURE|PERMISSIONS|TABLES|OPENAPI - the table of that page of docs/, permissions.json or
- * tables.json of deploy/terraform, or docs/openapi.json, from the code's own tables, on stdout. */
+/* render OPTIONS|METRICS|AWS|INFRASTRUCTURE|PERMISSIONS|TABLES|OPENAPI - the table of that page of docs/,
+ * permissions.json or tables.json of deploy/terraform, or docs/openapi.json, from the code's own tables, on stdout. */
 #include <stdio.h>
 #include <string.h>
 
