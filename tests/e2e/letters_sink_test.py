@@ -310,7 +310,7 @@ def a_queue_that_is_gone_or_denied_is_said_with_what_to_do(folder):
     records = RawStream(sidecar, "client_id=app").records(1)
     proxy.do("refuse 403 AccessDeniedException 3")
     check(settle(sidecar, records), "persisted in the end")
-    check("access denied: allow sqs:SendMessage to this role (of an encrypted queue kms:GenerateDataKey and kms:Decrypt" in
+    check("access denied: allow sqs:SendMessage to this role (kinesis-sidecar iam-policy; of an encrypted queue with" in
           sidecar.said(), sidecar.said())
     check_letters(receive(queue), records)
     sqs("DeleteQueue", QueueUrl=queue)

@@ -190,7 +190,8 @@ TEST(what_is_not_allowed_is_told_to_all_who_wait)
     end_wait(rig, &waits[2]);
     EXPECT_EQ_U64(waits[1].times, 0);
     EXPECT_ERR(waits[2].err, DENIED);
-    EXPECT_CONTAINS(waits[2].detail.text, "DescribeStreamConsumer: not authorized");
+    EXPECT_CONTAINS(waits[2].detail.text, "allow kinesis:DescribeStreamConsumer to this role "
+                                          "(kinesis-sidecar iam-policy): not authorized");
     /* And nobody asks when nobody waits. */
     for (int at = 0; at < 15; at++)
         ks_loop_turn(rig->loop, ks_span_ms(100));
