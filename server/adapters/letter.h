@@ -45,7 +45,7 @@ KS_MUST_USE ks_err ks_letter_list_add(struct ks_letter_list *list, const struct 
  * before that. */
 void ks_letter_list_settle(struct ks_letter_list *list);
 
-/* Answers a call at once for which there is no memory. */
+/* Calls `answered` at once: there was no memory to begin the request. */
 void ks_letters_no_memory(enum ks_outcome outcome, ks_letters_answered *answered, void *arg);
 
 #endif

@@ -67,7 +67,7 @@ bool ks_open_request_query(struct ks_exchange *exchange, ks_pb_open_request *req
     return true;
 }
 
-/* What selects the records of a session. */
+/* The parameters of a request that say which records the session gets; empty: not given. */
 struct selection {
     ks_view share;
     ks_view salt;
@@ -108,7 +108,8 @@ bool ks_open_request_query_texts(struct ks_exchange *exchange, struct ks_arena *
     return false;
 }
 
-/* What else a share and a filter need, the switchboard says. */
+/* Checks the form of each. The switchboard checks the rest: share and filter must agree with other sessions. False: the
+ * exchange was answered with a problem. */
 static bool read_selection(struct ks_exchange *exchange, const struct selection *selection,
                            struct ks_session_request *request)
 {

@@ -42,7 +42,7 @@ ks_view ks_failure_request_id(ks_view head);
  * if too long. */
 void ks_failure_from(int status, ks_view code, ks_view message, struct ks_failure *ret_failure);
 
-/* Says it to people: "CODE on SERVICE OPERATION: MESSAGE (request ID)", with the status where no code was said. Of a
+/* Writes the failure as a sentence: "CODE on SERVICE OPERATION: MESSAGE (request ID)", with the status where no code was said. Of a
  * call that a policy denied the action stands before the message: "allow kinesis:GetRecords to this role
  * (kinesis-sidecar iam-policy)". What does not fit is cut from the message. */
 void ks_failure_explain(const struct ks_failure *failure, const char *service,
@@ -51,8 +51,8 @@ void ks_failure_explain(const struct ks_failure *failure, const char *service,
 /* Returns true if a policy denied the call: no wrong key, signature or clock. */
 bool ks_failure_is_denied(const struct ks_failure *failure);
 
-/* Says it of a denied call whose resource is known: "access denied: allow ACTION on RESOURCE to this role (..): MESSAGE
- * (request ID)". */
+/* Writes the sentence for a denied call whose resource is known: "access denied: allow ACTION on RESOURCE to this role
+ * (..): MESSAGE (request ID)". */
 void ks_failure_deny(const struct ks_failure *failure, const char *action, const char *resource,
                      struct ks_detail *ret_detail);
 

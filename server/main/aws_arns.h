@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* aws_arns.h - the ARNs of what a subscription uses in AWS.
  *
- * Where an option names a thing by its name, and its region or account is not known, the ARN has the words REGION and
- * ACCOUNT in their places. Pure.
+ * An ARN whose region or account is unknown has the placeholder REGION or ACCOUNT in that place. Pure.
  */
 #ifndef KS_MAIN_AWS_ARNS_H
 #define KS_MAIN_AWS_ARNS_H
@@ -28,11 +27,11 @@ enum ks_aws_resource {
 
 struct ks_aws_subject {
     const struct ks_options *options; /* Of one subscription. */
-    const char *region;               /* "": nobody says. */
-    const char *account;              /* Likewise. */
+    const char *region;               /* "": unknown. */
+    const char *account;              /* "": unknown. */
     const char *stream_key;           /* ARN of the KMS key of the stream; NULL: none. */
-    const char
-        *letters_key; /* ARN of the KMS key of the dead letters; NULL: what --dead-letters says. */
+    /* ARN of the KMS key of the dead letters; NULL: the key that --dead-letters names, if any. */
+    const char *letters_key;
 };
 
 /* Returns true if dead letters are encrypted with a KMS key that is known. */

@@ -17,8 +17,8 @@ enum {
 
 struct ks_aws_table {
     char name[KS_AWS_TABLE_NAME_SIZE];
-    const char
-        *key;      /* The one key attribute, of type S; NULL: p (HASH) and k (RANGE), of type S. */
+    /* The one key attribute, of type S; NULL: p (HASH) and k (RANGE), of type S. */
+    const char *key;
     bool optional; /* The sidecar never creates it. */
 };
 

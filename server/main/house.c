@@ -367,16 +367,14 @@ static bool is_group(const char *line, const char *name, uint64_t *number)
 static bool find_group(const char *name, uint64_t *number)
 {
     FILE *file = fopen("/etc/group", "re");
-    char part[1024]; /* Of a line that is longer, the members come in the next parts. */
-    bool begins = true;
+    char part
+        [1024]; /* Of a long line the next parts have members alone: no colon, so they match nothing. */
     bool found = false;
 
     if (file == NULL)
         return false;
-    while (!found && fgets(part, sizeof(part), file) != NULL) {
-        found = begins && is_group(part, name, number);
-        begins = strchr(part, '\n') != NULL;
-    }
+    while (!found && fgets(part, sizeof(part), file) != NULL)
+        found = is_group(part, name, number);
     (void)fclose(file);
     return found;
 }

@@ -11,11 +11,11 @@
 
 struct ks_permissions_query {
     const struct ks_options *options; /* Of all subscriptions. */
-    const char *region;     /* Of what no ARN names; "": the word REGION stands in its place. */
-    const char *account;    /* Likewise; ACCOUNT. */
+    const char *region;     /* Of names that are no ARN; "": unknown, printed as REGION. */
+    const char *account;    /* The same; printed as ACCOUNT. */
     const char *stream_key; /* ARN of the KMS key of the stream; NULL: it is not encrypted. */
-    const char
-        *letters_key; /* ARN of the KMS key of the dead letters; NULL: what --dead-letters says. */
+    /* ARN of the KMS key of the dead letters; NULL: the key that --dead-letters names, if any. */
+    const char *letters_key;
     const char *role; /* ARN of the role that the policy is for; NULL: the process. */
     bool existing;    /* Tables and consumer exist: without the rights to make them. */
 };

@@ -242,9 +242,9 @@ void bed_keyed_records(struct bed *bed, ks_shard shard, const uint8_t *hashes, u
     bed_step(bed, &event);
 }
 
-ks_session_id bed_ordered_session(struct bed *bed, enum ks_ordering ordering, uint32_t lanes)
+struct ks_event bed_opening(enum ks_ordering ordering, uint32_t lanes)
 {
-    struct ks_event event = {
+    return (struct ks_event){
         .kind = KS_EVENT_SESSION_OPEN,
         .open = {.take_over = KS_SESSION_NONE,
                  .max_in_flight = 100,
@@ -254,11 +254,22 @@ ks_session_id bed_ordered_session(struct bed *bed, enum ks_ordering ordering, ui
                  .ordering = ordering,
                  .lanes = lanes},
     };
+}
+
+ks_session_id bed_open(struct bed *bed, const struct ks_event *event)
+{
     const struct ks_effect *opened;
 
-    bed_step(bed, &event);
+    bed_step(bed, event);
     opened = bed_effect(bed, KS_EFFECT_OPENED, 0);
     return opened == NULL ? KS_SESSION_NONE : opened->session.session;
+}
+
+ks_session_id bed_ordered_session(struct bed *bed, enum ks_ordering ordering, uint32_t lanes)
+{
+    const struct ks_event event = bed_opening(ordering, lanes);
+
+    return bed_open(bed, &event);
 }
 
 uint32_t bed_assign(struct bed *bed, ks_session_id session, uint32_t max_records)

@@ -52,6 +52,10 @@ void bed_records(struct bed *bed, ks_shard shard, uint32_t count, uint32_t bytes
 void bed_keyed_records(struct bed *bed, ks_shard shard, const uint8_t *hashes, uint32_t count);
 /* A stream session that wants this order; its effects say whether it was opened. */
 ks_session_id bed_ordered_session(struct bed *bed, enum ks_ordering ordering, uint32_t lanes);
+/* The event that opens a session for 100 records in flight; the caller may change it. */
+struct ks_event bed_opening(enum ks_ordering ordering, uint32_t lanes);
+/* Steps the event. Returns the session; KS_SESSION_NONE if it was refused. */
+ks_session_id bed_open(struct bed *bed, const struct ks_event *event);
 /* Pulls, hands over and writes; returns how many records. The effects of the writes follow those of the pull. */
 uint32_t bed_pull(struct bed *bed, ks_session_id session, uint32_t max_records);
 

@@ -13,31 +13,17 @@ enum { RECORDS = 6, ALL = 64, HALF = KS_SHARE_ALL / 2 };
 
 static struct ks_event open_with(uint64_t filter)
 {
-    return (struct ks_event){
-        .kind = KS_EVENT_SESSION_OPEN,
-        .open = {.take_over = KS_SESSION_NONE,
-                 .max_in_flight = 100,
-                 .max_in_flight_bytes = 1 << 20,
-                 .ack_deadline = ks_span_ms(60000),
-                 .grace = ks_span_ms(5000),
-                 .filter = filter},
-    };
-}
+    struct ks_event event = bed_opening(KS_ORDER_BY_SHARD, 0);
 
-static ks_session_id open_event(const struct ks_event *event)
-{
-    const struct ks_effect *opened;
-
-    bed_step(&bed, event);
-    opened = bed_effect(&bed, KS_EFFECT_OPENED, 0);
-    return opened == NULL ? KS_SESSION_NONE : opened->session.session;
+    event.open.filter = filter;
+    return event;
 }
 
 static ks_session_id open_filter(uint64_t filter)
 {
     const struct ks_event event = open_with(filter);
 
-    return open_event(&event);
+    return bed_open(&bed, &event);
 }
 
 static ks_session_id take_over(ks_session_id session, uint64_t filter)
@@ -45,7 +31,7 @@ static ks_session_id take_over(ks_session_id session, uint64_t filter)
     struct ks_event event = open_with(filter);
 
     event.open.take_over = session;
-    return open_event(&event);
+    return bed_open(&bed, &event);
 }
 
 static void leave(ks_session_id session)
@@ -233,7 +219,7 @@ TEST(records_of_a_shard_that_no_session_accepts_are_not_judged)
     leave(session);
     event.open.shards = shards;
     event.open.shard_count = 1;
-    (void)open_event(&event);
+    (void)bed_open(&bed, &event);
     bed_records(&bed, 0, RECORDS, 100, false);
     EXPECT_EQ_U64(judge(UINT64_MAX), 0);
     /* The first session of the shard finds them. */
@@ -253,7 +239,7 @@ TEST(records_of_the_other_side_of_a_share_wait_unjudged)
     event.open.lanes = 2;
     event.open.share = HALF;
     event.open.salt = 1;
-    (void)open_event(&event);
+    (void)bed_open(&bed, &event);
     bed_hold(&bed, 0, 1);
     bed_settle_down(&bed);
     bed_keyed_records(&bed, 0, alternating, 8);
@@ -261,7 +247,7 @@ TEST(records_of_the_other_side_of_a_share_wait_unjudged)
     judged = judge(UINT64_MAX);
     EXPECT_EQ_U64(judged, canary);
     event.open.share = 0;
-    (void)open_event(&event);
+    (void)bed_open(&bed, &event);
     EXPECT_EQ_U64(judge(0), canary ^ 0xff);
 }
 
@@ -272,7 +258,7 @@ TEST(a_record_that_is_too_large_holds_nothing_up_if_the_filter_excludes_it)
 
     bed_live(&bed);
     event.open.max_record_bytes = 50;
-    session = open_event(&event);
+    session = bed_open(&bed, &event);
     bed_hold(&bed, 0, 1);
     bed_settle_down(&bed);
     bed_records(&bed, 0, 1, 100, false);

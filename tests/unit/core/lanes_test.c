@@ -245,34 +245,18 @@ static const uint8_t one_each[EIGHT] = {0, 32, 64, 96, 128, 160, 192, 224};
 
 static struct ks_event open_with(uint32_t share, uint64_t salt)
 {
-    return (struct ks_event){
-        .kind = KS_EVENT_SESSION_OPEN,
-        .open = {.take_over = KS_SESSION_NONE,
-                 .max_in_flight = 100,
-                 .max_in_flight_bytes = 1 << 20,
-                 .ack_deadline = ks_span_ms(60000),
-                 .grace = ks_span_ms(5000),
-                 .ordering = KS_ORDER_BY_KEY,
-                 .lanes = EIGHT,
-                 .share = share,
-                 .salt = salt},
-    };
-}
+    struct ks_event event = bed_opening(KS_ORDER_BY_KEY, EIGHT);
 
-static ks_session_id open_event(const struct ks_event *event)
-{
-    const struct ks_effect *opened;
-
-    bed_step(&bed, event);
-    opened = bed_effect(&bed, KS_EFFECT_OPENED, 0);
-    return opened == NULL ? KS_SESSION_NONE : opened->session.session;
+    event.open.share = share;
+    event.open.salt = salt;
+    return event;
 }
 
 static ks_session_id open_share(uint32_t share, uint64_t salt)
 {
     const struct ks_event event = open_with(share, salt);
 
-    return open_event(&event);
+    return bed_open(&bed, &event);
 }
 
 /* Ends the connection of the session, or, by CLOSE, the session. */
@@ -455,7 +439,7 @@ TEST(sessions_that_have_a_share_have_the_same_and_the_only_one_may_change_it)
     EXPECT_EQ_I64(bed_effect(&bed, KS_EFFECT_NOT_OPENED, 0)->session.why_not, KS_NOT_OPENED_SHARE);
     EXPECT(open_share(QUARTER, 2) == KS_SESSION_NONE);
     other.open.take_over = canary;
-    EXPECT_EQ_I64(open_event(&other), canary);
+    EXPECT_EQ_I64(bed_open(&bed, &other), canary);
     bed_settle_down(&bed);
     EXPECT_EQ_U64(pull_all(canary), ks_share_lanes(2 * QUARTER, 1, EIGHT));
     ks_core_check(bed.core);
@@ -470,7 +454,7 @@ TEST(a_share_of_some_shards_leaves_the_others_to_the_rest)
     eight_lanes(NULL, &rest);
     some.open.shards = named;
     some.open.shard_count = 1;
-    EXPECT(open_event(&some) != KS_SESSION_NONE);
+    EXPECT(bed_open(&bed, &some) != KS_SESSION_NONE);
     bed_settle_down(&bed);
     EXPECT_EQ_U64(pull_all(rest), 0xff);
 }
