@@ -27,9 +27,9 @@ bool ks_open_request_query_texts(struct ks_exchange *exchange, struct ks_arena *
                                  ks_pb_open_request *request);
 
 /* Adds the parameters of a poll's query to `request`: ordering, lanes, share, salt and filter. The poll opens a session
- * with them if it has none yet. Without `ordering` the session has the ordering of the other sessions. The other members
- * of `request` are not changed. Texts in it live as long as the exchange. False: the exchange was answered with a
- * problem. */
+ * with them if it has none yet. Without `ordering` the session has the ordering of the other sessions. The other
+ * members of `request` are not changed. Texts in it live as long as the exchange. False: the exchange was answered
+ * with a problem. */
 bool ks_open_request_poll(struct ks_exchange *exchange, struct ks_session_request *request);
 
 /* The most of max_in_flight_bytes. */

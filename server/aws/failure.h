@@ -42,8 +42,8 @@ ks_view ks_failure_request_id(ks_view head);
  * if too long. */
 void ks_failure_from(int status, ks_view code, ks_view message, struct ks_failure *ret_failure);
 
-/* Writes the failure as a sentence: "CODE on SERVICE OPERATION: MESSAGE (request ID)", with the status where no code was said. Of a
- * call that a policy denied the action stands before the message: "allow kinesis:GetRecords to this role
+/* Writes the failure as a sentence: "CODE on SERVICE OPERATION: MESSAGE (request ID)", with the status where no code
+ * was said. Of a call that a policy denied the action stands before the message: "allow kinesis:GetRecords to this role
  * (kinesis-sidecar iam-policy)". What does not fit is cut from the message. */
 void ks_failure_explain(const struct ks_failure *failure, const char *service,
                         const char *operation, struct ks_detail *ret_detail);
