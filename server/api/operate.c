@@ -104,6 +104,12 @@ static bool accepted(struct ks_exchange *exchange, enum ks_operator_status statu
                             "place",
                             id);
         return false;
+    case KS_OPERATOR_NOT_BLOCKED:
+        ks_exchange_problem(exchange, KS_PROBLEM_FAILED_PRECONDITION,
+                            "that record of %s does not hold up others; `blocked_by` of "
+                            "/v1/shards/%s names the one that does",
+                            id, id);
+        return false;
     case KS_OPERATOR_BUSY:
         ks_exchange_problem(exchange, KS_PROBLEM_LEASE_LOST,
                             "the lease of %s is being given away, ended or sought already", id);
@@ -307,6 +313,71 @@ static void move_all(struct seeking *seeking, bool force, int64_t wait_ms)
     }
 }
 
+/* ---- Skip ---- */
+
+/* "after:SEQUENCE" or "after:SEQUENCE:SUB". */
+static bool names_record(ks_view to)
+{
+    return ks_view_starts(to, KS_VIEW("after:"));
+}
+
+static bool read_record(struct ks_exchange *exchange, ks_view to, struct ks_position *ret_record)
+{
+    struct ks_position record = {.kind = KS_POSITION_AFTER_SEQUENCE, .sub_sequence = -1};
+    ks_view rest = ks_view_of(to.data + 6, to.size - 6);
+    ks_view sequence = ks_view_cut(&rest, ':');
+    uint64_t sub = 0;
+    bool good = ks_place_is_sequence(sequence) &&
+                ks_ok(ks_view_copy_text(sequence, record.sequence, sizeof record.sequence));
+
+    if (good && rest.data != NULL) {
+        good = ks_ok(ks_view_u64(rest, &sub)) && sub <= INT64_MAX;
+        record.sub_sequence = good ? (int64_t)sub : -1;
+    }
+    if (!good)
+        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                            "to must be after:SEQUENCE or after:SEQUENCE:SUB, as `blocked_by` of "
+                            "/v1/shards says it");
+    *ret_record = record;
+    return good;
+}
+
+/* Gives up the one record that holds up its shard. */
+static void skip(struct ks_exchange *exchange, const ks_pb_seek_request *request)
+{
+    struct ks_switchboard *board = exchange->subscription->board;
+    struct seeking seeking = {.exchange = exchange, .dry_run = request->dry_run, .count = 1};
+    struct ks_shard_status status;
+    ks_pb_sought *row;
+    struct target target;
+    bool lost;
+
+    if (!read_record(exchange, ks_view_text(request->to), &seeking.to))
+        return;
+    if (request->n_shards != 1) {
+        ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                            "a sequence number is one of one shard: name exactly one");
+        return;
+    }
+    if (!ks_api_find_shard(exchange, ks_view_text(request->shards[0]), &target.seek.shard) ||
+        !ks_switchboard_shard(board, target.seek.shard, &status) ||
+        !accepted(exchange,
+                  ks_switchboard_skip(board, target.seek.shard, ks_view_text(seeking.to.sequence),
+                                      seeking.to.sub_sequence, request->dry_run, &lost),
+                  target.seek.shard))
+        return;
+    fill_target(&seeking, &target, &status);
+    row = &target.row;
+    row->epoch = 0; /* It goes on. */
+    row->lost = lost;
+    if (!request->dry_run)
+        row->outcome = KINESIS_SIDECAR__V1__SEEK_OUTCOME__SEEK_OUTCOME_DONE;
+    seeking.rows = &row;
+    answer_seek(&seeking);
+}
+
+/* ---- What is asked for ---- */
+
 /* The tip is where it is now, whenever the next epoch begins: nothing that comes since is skipped. An instant to come
  * gets no iterator of Kinesis, and until then everything would be passed over. */
 static bool date_seek(struct ks_exchange *exchange, struct ks_position *to)
@@ -358,6 +429,10 @@ void ks_seek(struct ks_exchange *exchange, const ks_pb_seek_request *request,
     struct seeking *seeking = NULL;
     struct ks_position to;
 
+    if (names_record(ks_view_text(request->to))) {
+        skip(exchange, request);
+        return;
+    }
     if (!read_seek(exchange, request, &to))
         return;
     arena->max += KS_ANSWER_BYTES_MAX;

@@ -3,7 +3,7 @@
 
 #include "base/codec.h"
 
-static bool is_digits(ks_view text)
+bool ks_place_is_sequence(ks_view text)
 {
     for (size_t i = 0; i < text.size; i++)
         if (text.data[i] < '0' || text.data[i] > '9')
@@ -21,7 +21,7 @@ bool ks_place_read(struct ks_exchange *exchange, const char *name, ks_view text,
         place.kind = KS_POSITION_TRIM_HORIZON;
     } else if (ks_view_equal(text, KS_VIEW("latest"))) {
         place.kind = KS_POSITION_LATEST;
-    } else if (is_digits(text)) {
+    } else if (ks_place_is_sequence(text)) {
         place.kind = KS_POSITION_AT_SEQUENCE;
         good = ks_ok(ks_view_copy_text(text, place.sequence, sizeof(place.sequence)));
     } else {

@@ -108,9 +108,11 @@ static int64_t sub_sequence_of(const struct ks_position *position)
 }
 
 /* What is known only while we hold it. */
-static void fill_held(struct ks_switchboard *board, const struct ks_lease_view *lease,
+static void fill_held(struct ks_switchboard *board, const struct ks_shard_status *status,
                       ks_pb_shard *row, struct ks_session_status *session)
 {
+    const struct ks_lease_view *lease = &status->lease;
+
     row->delivered = lease->delivered;
     row->settled = lease->watermark;
     row->watermark_gap =
@@ -119,6 +121,9 @@ static void fill_held(struct ks_switchboard *board, const struct ks_lease_view *
     row->in_flight = lease->in_flight;
     row->assigned = lease->assigned;
     row->blocked = lease->blocked;
+    row->blocked_by = ks_pb_text(status->blocked_by);
+    row->blocked_by_sub_sequence_number = status->blocked_by_sub;
+    row->failures = status->failures;
     if (lease->session != KS_SESSION_NONE && ks_switchboard_session(board, lease->session, session))
         row->session = ks_pb_text(session->client_id);
 }
@@ -146,10 +151,12 @@ static bool fill_shard(struct ks_switchboard *board, const struct ks_shard_statu
     row->read_at = status->read_at.ms;
     row->damaged = status->lease.damaged;
     row->reason = ks_pb_text(status->reason);
+    row->trouble = (KinesisSidecar__V1__Trouble)((int)status->trouble + 1);
+    row->remedy = ks_pb_text(status->remedy);
     row->paused = status->lease.paused;
     row->paused_until = status->paused_until.ms;
     if (status->ours)
-        fill_held(board, &status->lease, row, &session);
+        fill_held(board, status, row, &session);
     return fill_names(arena, status->parents, KS_PARENTS_MAX, &row->n_parents, &row->parents) &&
            fill_names(arena, status->children, KS_CHILDREN_MAX, &row->n_children, &row->children);
 }

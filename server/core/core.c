@@ -301,6 +301,7 @@ static void dispatch(struct ks_core *core, const struct ks_event *event, struct 
         return;
     case KS_EVENT_RELEASE: ks_operator_release(core, event->shard.shard, effects); return;
     case KS_EVENT_SEEK: ks_operator_seek(core, event, effects); return;
+    case KS_EVENT_SKIP: ks_operator_skip(core, event, effects); return;
     case KS_EVENT_GRANT: ks_session_grant(core, event->grant.session, event->grant.records); return;
     case KS_EVENT_BURIED: ks_poison_buried(core, event, effects); return;
     case KS_EVENT_REDRIVE: ks_redrive_begin(core, event); return;
@@ -447,6 +448,7 @@ static void view_held(const struct ks_core *core, const struct ks_lease *lease,
     view->assigned = lease->tracker.unwritten;
     view->session = lease->tracker.lanes[0].session;
     view->lanes = lease->tracker.lane_count;
+    view->owned_lanes = lease->owned;
     for (view->blocked_lanes = 0; blocked != 0; blocked &= blocked - 1)
         view->blocked_lanes++;
     view->dying = lease->tracker.dying;
@@ -490,6 +492,27 @@ bool ks_core_waiting(const struct ks_core *core, ks_shard shard, ks_epoch epoch,
     const struct ks_lease *lease = ks_lease_of(core, shard, epoch);
 
     return lease != NULL && ks_tracker_waiting(&lease->tracker, ret_number);
+}
+
+bool ks_core_blocker(const struct ks_core *core, ks_shard shard, struct ks_blocker *ret_blocker)
+{
+    struct ks_blocker blocker = {.number = 0};
+    const struct ks_slot *slot;
+    struct ks_lease_view view;
+    const struct ks_lease *lease;
+
+    if (!ks_core_lease(core, shard, &view) || !view.blocked)
+        return false;
+    lease = &core->leases[core->directory[shard].held];
+    if (!ks_poison_blocker(lease, &blocker.number))
+        return false;
+    slot = ks_tracker_slot(&lease->tracker, blocker.number);
+    blocker.failures = slot->failures;
+    blocker.out = ks_slot_is_out(slot);
+    blocker.stopped = lease->stopped && blocker.number == lease->stopped_at;
+    blocker.too_large = view.holds_large && blocker.number == lease->large;
+    *ret_blocker = blocker;
+    return true;
 }
 
 /* The record of the current epoch; NULL: it is settled, or not there. */

@@ -160,6 +160,7 @@ struct ks_lease_view {
     uint32_t assigned;     /* Records that were pulled for a session and are not written. */
     ks_session_id session; /* Of the first lane, or NONE. */
     uint32_t lanes;
+    uint32_t owned_lanes;   /* Belong to a session. */
     uint32_t blocked_lanes; /* Wait for a retry. */
     uint32_t dying;         /* Records whose dead letters are not durable yet. */
     bool
@@ -178,6 +179,17 @@ bool ks_core_lease(const struct ks_core *core, ks_shard shard, struct ks_lease_v
  * delivered yet, is to be delivered again, or its dead letter is not durable yet. False if there is none. */
 bool ks_core_waiting(const struct ks_core *core, ks_shard shard, ks_epoch epoch,
                      ks_number *ret_number);
+
+/* The record of a lease that we hold for which others wait: it stopped the lease, or failed, or is too large, or the
+ * lease is full behind it; the first of them. False if there is none. Looks at every record of the lease. */
+struct ks_blocker {
+    ks_number number;
+    uint32_t failures;
+    bool stopped;   /* Nothing of the shard is delivered until it is settled or somebody says so. */
+    bool too_large; /* For the client that the lane belongs to. */
+    bool out;       /* It is with a session. */
+};
+bool ks_core_blocker(const struct ks_core *core, ks_shard shard, struct ks_blocker *ret_blocker);
 
 /* True if the record, of the current epoch, is with a session: assigned or written. */
 bool ks_core_is_out(const struct ks_core *core, ks_shard shard, ks_number number);

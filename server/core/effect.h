@@ -42,7 +42,8 @@ enum ks_operator_status {
     KS_OPERATOR_NOT_HELD,   /* The lease is not ours. */
     KS_OPERATOR_NOT_PAUSED, /* A seek wants its shard paused, or force. */
     KS_OPERATOR_BUSY,       /* The lease is being given away, ended or sought. */
-    KS_OPERATOR_FOREIGN     /* The table, which others made, has no room for what is ordered. */
+    KS_OPERATOR_FOREIGN,    /* The table, which others made, has no room for what is ordered. */
+    KS_OPERATOR_NOT_BLOCKED /* The record that is to be skipped blocks nothing. */
 };
 enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRAINED };
 
@@ -115,7 +116,9 @@ enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRA
     X(DROPPED, WARN, "record_dropped", "{shard}: {count} records from {record} on are dropped, {cause}") \
     X(STOPPED, ERROR, "poison", \
       "{shard}: stopped by record {record}, which failed {count} times: settle it, POST /v1/resume to try again, "  \
-      "or /v1/seek past it")                                                                       \
+      "or kinesis-sidecar skip {shard}")                                                           \
+    X(SKIPPED, WARN, "record_dropped",                                                             \
+      "{shard}: record {record} was skipped by an operator and is lost, there are no dead letters") \
     X(GOES_ON, INFO, "resumed", "{shard}: goes on, no record stops it any more") \
     X(KCL_EQUALS, INFO, NULL, "{worker}: the fleet is of the manners of KCL 2.x: leases are taken")   \
     X(KCL_ASSIGNED, INFO, NULL, "{worker}: the fleet is of the manners of KCL 3.x: its leader assigns leases") \

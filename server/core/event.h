@@ -34,6 +34,7 @@ enum ks_event_kind {
     KS_EVENT_RESUME,  /* `shard`; what the poison policy stopped goes on, too. */
     KS_EVENT_RELEASE, /* `shard` -> KS_EFFECT_OPERATED. */
     KS_EVENT_SEEK, /* -> KS_EFFECT_OPERATED; when that is OK and it was no dry run, KS_EFFECT_SOUGHT in the end. */
+    KS_EVENT_SKIP,   /* A record that blocks its lane is given up -> KS_EFFECT_OPERATED. */
     KS_EVENT_GRANT,  /* Explicit credit for a session. */
     KS_EVENT_BURIED, /* The answer to KS_EFFECT_BURY. */
     /* Dead letters that are delivered again (core/redrive.h). */
@@ -194,6 +195,12 @@ struct ks_event {
             bool force;   /* Though it is not paused. */
             bool dry_run; /* Only say whether it may be. */
         } seek;
+        struct {
+            ks_shard shard;
+            ks_number number; /* Of the current epoch. */
+            bool keep;        /* As a dead letter; otherwise the record is lost. */
+            bool dry_run;     /* Only say whether it may be. */
+        } skip;
         struct {
             ks_session_id session;
             uint32_t records; /* More than before. */

@@ -6,6 +6,7 @@
 
 #include "core/fleet/native.h"
 #include "core/lease.h"
+#include "core/poison.h"
 #include "core/session.h"
 
 /* A released lease is not taken again by us for so many lease durations: whoever takes it has begun it long before. */
@@ -205,6 +206,21 @@ void ks_operator_seek(struct ks_core *core, const struct ks_event *event,
         lease->seeking = true;
         lease->given_up = true; /* Before it is sent (S5): no delivery and no ack in this epoch. */
     }
+    answer(effects, status);
+}
+
+/* ---- Skip ---- */
+
+void ks_operator_skip(struct ks_core *core, const struct ks_event *event,
+                      struct ks_effects *effects)
+{
+    struct ks_lease *lease = held(core, event->skip.shard);
+    enum ks_operator_status status = check(lease);
+
+    if (status == KS_OPERATOR_OK && !ks_poison_blocks(lease, event->skip.number))
+        status = KS_OPERATOR_NOT_BLOCKED;
+    if (status == KS_OPERATOR_OK && !event->skip.dry_run)
+        ks_poison_skip(core, lease, event->skip.number, event->skip.keep, effects);
     answer(effects, status);
 }
 

@@ -7,6 +7,7 @@
  * than are left, and the final write waits until that stands in our row, so that no leader gives the lease back.
  * A seek is the one way back for a checkpoint: the epoch ends with a conditional write that moves the checkpoint and
  * names us again, so that no ack of the old epoch means anything in the new one.
+ * A skip gives up the one record that blocks a lane, as its app could: no epoch ends.
  * Pure. Part of struct ks_core.
  */
 #ifndef KS_CORE_OPERATOR_H
@@ -27,6 +28,11 @@ void ks_operator_resume(struct ks_core *core, ks_shard shard, struct ks_effects 
 void ks_operator_release(struct ks_core *core, ks_shard shard, struct ks_effects *effects);
 /* -> KS_EFFECT_OPERATED; and KS_EFFECT_SOUGHT when an order that was accepted has come to its end. */
 void ks_operator_seek(struct ks_core *core, const struct ks_event *event,
+                      struct ks_effects *effects);
+
+/* `event->skip` -> KS_EFFECT_OPERATED; NOT_BLOCKED unless the record has failed, is larger than its client takes, or is
+ * the first of a full lease (core/poison.h). */
+void ks_operator_skip(struct ks_core *core, const struct ks_event *event,
                       struct ks_effects *effects);
 
 /* Pauses that are over; leases that came though their shard is to be with others. */

@@ -122,6 +122,53 @@ void ks_poison_delivered(const struct ks_lease *lease, const struct ks_tracker_r
     }
 }
 
+/* ---- Skipped by an operator. ---- */
+
+bool ks_poison_blocks(const struct ks_lease *lease, ks_number number)
+{
+    const struct ks_tracker *tracker = &lease->tracker;
+    const struct ks_slot *slot;
+
+    if (number < tracker->mark || number >= tracker->fetched)
+        return false;
+    slot = ks_tracker_slot(tracker, number);
+    if (slot->state != KS_SLOT_PENDING && !ks_slot_is_out(slot))
+        return false;
+    return slot->failures > 0 || (number == lease->large && ks_poison_holds_large(lease)) ||
+           (number == tracker->mark && lease->gap_full);
+}
+
+bool ks_poison_blocker(const struct ks_lease *lease, ks_number *ret_number)
+{
+    *ret_number = lease->stopped_at;
+    if (lease->stopped && ks_poison_blocks(lease, lease->stopped_at))
+        return true;
+    for (*ret_number = lease->tracker.mark; *ret_number < lease->tracker.delivered; ++*ret_number)
+        if (ks_poison_blocks(lease, *ret_number))
+            return true;
+    *ret_number = lease->large;
+    return ks_poison_holds_large(lease);
+}
+
+void ks_poison_skip(struct ks_core *core, struct ks_lease *lease, ks_number number, bool keep,
+                    struct ks_effects *effects)
+{
+    ks_number mark = lease->tracker.mark;
+
+    if (lease->stopped && number == lease->stopped_at)
+        core->stopped = false; /* What on_exhausted=pause stopped goes on with it. */
+    if (keep) {
+        ks_poison_bury(core, lease, number);
+    } else {
+        (void)tell(effects, KS_STORY_SKIPPED, lease, number, 1);
+        ks_lanes_count(core, lease, number, KS_COUNT_FAILED);
+        ks_session_credit(core, lease, number, ks_tracker_settle(&lease->tracker, number));
+        ks_session_moved(core, lease, mark, effects);
+    }
+    core->stirred = true; /* The lane goes on. */
+    ks_session_mind(core, lease);
+}
+
 /* ---- Larger than the client takes. ---- */
 
 bool ks_poison_is_due(const struct ks_core *core, const struct ks_lease *lease, ks_number number)
@@ -301,6 +348,7 @@ void ks_poison_let_go(struct ks_core *core, struct ks_lease *lease, struct ks_ef
     if (lease->stopped && !lease->stop_untold && !core->stopped &&
         ks_effects_room(core, effects, 1))
         (void)tell(effects, KS_STORY_GOES_ON, lease, lease->stopped_at, 0);
+    core->stirred |= lease->stopped;
     lease->stopped = false;
     lease->stop_untold = false;
 }
@@ -316,5 +364,5 @@ void ks_poison_go_on(struct ks_core *core, ks_shard shard, struct ks_effects *ef
             continue;
         ks_poison_let_go(core, lease, effects);
     }
-    core->stirred = true;
+    core->stirred = true; /* What waits for core->stopped, too. */
 }

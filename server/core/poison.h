@@ -20,6 +20,15 @@ void ks_poison_failed(struct ks_core *core, struct ks_lease *lease, ks_number nu
                       ks_span delay);
 /* The record is to be a dead letter, because the app wants it so. */
 void ks_poison_bury(struct ks_core *core, struct ks_lease *lease, ks_number number);
+/* True if the record is not settled and not given up, and others wait for it: it has failed, is larger than its session
+ * takes, or is the first of a lease that reads no further. */
+bool ks_poison_blocks(const struct ks_lease *lease, ks_number number);
+/* The lowest record that blocks something: the one that stopped the lease, else the first that blocks. False: there is
+ * none. Looks at every record of the lease. */
+bool ks_poison_blocker(const struct ks_lease *lease, ks_number *ret_number);
+/* Gives up a record that blocks: as a dead letter if `keep`; otherwise it is settled and lost. Its lane goes on. */
+void ks_poison_skip(struct ks_core *core, struct ks_lease *lease, ks_number number, bool keep,
+                    struct ks_effects *effects);
 /* The run goes out: some of it may be worth an event. */
 void ks_poison_delivered(const struct ks_lease *lease, const struct ks_tracker_run *run,
                          struct ks_effects *effects);

@@ -219,8 +219,9 @@ enum ks_idle {
     KS_IDLE_DRAINING,
     KS_IDLE_THROTTLED,
     KS_IDLE_LANE_BLOCKED,
-    KS_IDLE_FENCED
+    KS_IDLE_FENCED,
+    KS_IDLE_NO_SESSIONS
 };
-enum { KS_IDLES = KS_IDLE_FENCED + 1 };
+enum { KS_IDLES = KS_IDLE_NO_SESSIONS + 1 };
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "main/call.h"
 
+#include "base/json_load.h"
 #include "base/plain.h"
 
 #include <assert.h>
@@ -273,6 +274,23 @@ static ks_err sort_part(void *arg, ks_view bytes)
     return ks_bytes_append(&sorter->error, bytes);
 }
 
+/* The sentence of a problem (RFC 9457), or the whole body where it is none. */
+static void complain_of(int status, ks_view body)
+{
+    json_error_t error;
+    json_t *problem = NULL;
+    const char *sentence = NULL;
+
+    if (ks_ok(ks_json_load(body, 0, &problem, &error)))
+        sentence = json_string_value(json_object_get(problem, "detail"));
+    if (sentence != NULL)
+        ks_call_complain("the sidecar answers %d: %s", status, sentence);
+    else
+        ks_call_complain("the sidecar answers %d: %.*s", status, (int)body.size,
+                         body.size > 0 ? (const char *)body.data : "");
+    json_decref(problem);
+}
+
 bool ks_call_send(const struct ks_call *call, const struct ks_call_request *request)
 {
     enum { ERROR_MAX = 4096, PART_MAX = 1 << 20 };
@@ -309,12 +327,8 @@ bool ks_call_send(const struct ks_call *call, const struct ks_call_request *requ
         err = ks_call_show(ks_bytes_view(&sorter.answer));
     if (!ks_ok(err))
         ks_call_complain("%s", detail.text[0] != '\0' ? detail.text : ks_err_text(err));
-    else if (status / 100 != 2) {
-        ks_view said = ks_view_trim(ks_bytes_view(&sorter.error));
-
-        ks_call_complain("the sidecar answers %d: %.*s", status, (int)said.size,
-                         said.size > 0 ? (const char *)said.data : "");
-    }
+    else if (status / 100 != 2)
+        complain_of(status, ks_view_trim(ks_bytes_view(&sorter.error)));
     ks_bytes_free(&sorter.error);
     ks_bytes_free(&sorter.answer);
     return ks_ok(err) && status / 100 == 2;

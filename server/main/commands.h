@@ -25,6 +25,12 @@ int ks_command_drain(int argc, char *const *argv, char *const *environment);
 int ks_command_leases(int argc, char *const *argv, char *const *environment);
 /* top [--once]: what goes on, each second; text if stdout is no terminal. */
 int ks_command_top(int argc, char *const *argv, char *const *environment);
+/* pause, resume [SHARD ..]; release SHARD; seek PLACE [SHARD ..]; skip SHARD [SEQUENCE[:SUB]]: an operator's orders. */
+int ks_command_pause(int argc, char *const *argv, char *const *environment);
+int ks_command_resume(int argc, char *const *argv, char *const *environment);
+int ks_command_release(int argc, char *const *argv, char *const *environment);
+int ks_command_seek(int argc, char *const *argv, char *const *environment);
+int ks_command_skip(int argc, char *const *argv, char *const *environment);
 /* quit: gives every lease back, and ends the sidecar then. */
 int ks_command_quit(int argc, char *const *argv, char *const *environment);
 

@@ -41,11 +41,44 @@ static bool say(struct ks_bytes *text, ks_err err)
 
 /* ---- All ---- */
 
+/* The table, and what is wrong of which shards. */
+struct listing {
+    struct ks_table table;
+    struct ks_bytes wrong;
+    uint32_t troubled;
+    ks_err err; /* The first failure to write `wrong`. */
+};
+
+enum { TROUBLES_SAID = 10 };
+
+static ks_err append_trouble(struct ks_bytes *wrong, const ks_pb_shard *shard)
+{
+    KS_TRY(ks_bytes_append(wrong, KS_VIEW("wrong: ")));
+    KS_TRY(ks_table_append_plain(wrong, shard->reason));
+    if (shard->remedy[0] != '\0') {
+        KS_TRY(ks_bytes_append(wrong, KS_VIEW("\n  do: ")));
+        KS_TRY(ks_table_append_plain(wrong, shard->remedy));
+    }
+    return ks_bytes_append_byte(wrong, '\n');
+}
+
+static const char *note_trouble(struct listing *listing, const ks_pb_shard *shard,
+                                char buffer[KS_JSON_WORD_MAX])
+{
+    if (shard->trouble <= KINESIS_SIDECAR__V1__TROUBLE__TROUBLE_NONE)
+        return "-";
+    if (listing->troubled++ < TROUBLES_SAID && ks_ok(listing->err))
+        listing->err = append_trouble(&listing->wrong, shard);
+    ks_look_word(&kinesis_sidecar__v1__trouble__descriptor, (int)shard->trouble, buffer);
+    return buffer;
+}
+
 static void add_page(void *arg, const ProtobufCMessage *message)
 {
     const KinesisSidecar__V1__ShardsResponse *page =
         (const KinesisSidecar__V1__ShardsResponse *)message;
-    struct ks_table *table = arg;
+    struct listing *listing = arg;
+    struct ks_table *table = &listing->table;
     char word[KS_JSON_WORD_MAX];
     char at[KS_TIMESTAMP_SIZE];
     char behind[KS_SPAN_SIZE];
@@ -62,6 +95,7 @@ static void add_page(void *arg, const ProtobufCMessage *message)
         ks_table_text(table, instant(shard->since, at));
         ks_table_span(shard->millis_behind_latest, behind);
         ks_table_text(table, behind);
+        ks_table_text(table, note_trouble(listing, shard, word));
         if (shard->sub_sequence_number > 0)
             ks_table_format(table, "%s + %" PRId64, shard->checkpoint, shard->sub_sequence_number);
         else
@@ -69,21 +103,33 @@ static void add_page(void *arg, const ProtobufCMessage *message)
     }
 }
 
+static ks_err end_troubles(struct listing *listing)
+{
+    KS_TRY(listing->err);
+    if (listing->troubled <= TROUBLES_SAID)
+        return KS_OK;
+    return ks_bytes_format(&listing->wrong, "and %" PRIu32 " more: leases show SHARD\n",
+                           listing->troubled - TROUBLES_SAID);
+}
+
 static bool list(const struct ks_call *call, const char *subscription)
 {
-    static const char *const heads[] = {"SHARD", "OWNER",   "#EPOCH",     "STATE",
-                                        "SINCE", "#BEHIND", "CHECKPOINT", NULL};
-    struct ks_table table;
+    static const char *const heads[] = {"SHARD",   "OWNER",   "#EPOCH",     "STATE", "SINCE",
+                                        "#BEHIND", "TROUBLE", "CHECKPOINT", NULL};
+    struct listing listing = {.err = KS_OK};
     struct ks_bytes text;
     bool fine;
 
-    ks_table_init(&table, heads);
+    ks_table_init(&listing.table, heads);
+    ks_bytes_init(&listing.wrong, LIST_BYTES_MAX);
     ks_bytes_init(&text, LIST_BYTES_MAX);
     fine = ks_look_pages(call, "/v1/shards", subscription, KS_PAGE_SIZE_MAX,
-                         &kinesis_sidecar__v1__shards_response__descriptor, add_page, &table) &&
-           say(&text, ks_table_write(&table, 0, 0, &text));
+                         &kinesis_sidecar__v1__shards_response__descriptor, add_page, &listing) &&
+           say(&text, ks_table_write(&listing.table, 0, 0, &text)) &&
+           say(&listing.wrong, end_troubles(&listing));
     ks_bytes_free(&text);
-    ks_table_free(&table);
+    ks_bytes_free(&listing.wrong);
+    ks_table_free(&listing.table);
     return fine;
 }
 
@@ -121,7 +167,7 @@ static ks_err append_progress(struct ks_bytes *text, const ks_pb_shard *shard)
     KS_TRY(append_line(text, "watermark", shard->watermark));
     KS_TRY(append_number(text, "delivered", shard->delivered));
     KS_TRY(append_number(text, "settled", shard->settled));
-    KS_TRY(append_number(text, "watermark gap", shard->watermark_gap));
+    KS_TRY(append_number(text, "unsettled", shard->watermark_gap));
     KS_TRY(append_number(text, "in flight", shard->in_flight));
     KS_TRY(append_number(text, "assigned", shard->assigned));
     KS_TRY(append_number(text, "buffered", shard->buffered));
@@ -137,6 +183,7 @@ static ks_err append_shard(struct ks_bytes *text, const ks_pb_shard *shard)
     KS_TRY(append_line(text, "shard", shard->shard_id));
     KS_TRY(append_line(text, "state", state_of(shard, word)));
     KS_TRY(append_line(text, "why", shard->reason));
+    KS_TRY(append_line(text, "do", shard->remedy));
     KS_TRY(append_line(text, "owner", shard->owner));
     KS_TRY(append_line(text, "next owner", shard->next_owner));
     KS_TRY(append_number(text, "epoch", shard->epoch));

@@ -30,6 +30,7 @@ struct question {
     const char *subscription; /* NULL: not said. */
     const char *page_token;   /* NULL: no pages. */
     uint32_t page_size;
+    ks_view body; /* Of a POST; empty: a GET. */
 };
 
 static ks_err write_target(const struct question *question, struct ks_bytes *target)
@@ -68,7 +69,8 @@ static bool ask(const struct ks_call *call, const struct question *question,
                 ProtobufCMessage **ret_message)
 {
     struct ks_call_request request = {
-        .method = "GET",
+        .method = question->body.size > 0 ? "POST" : "GET",
+        .body = question->body,
         .accept = KS_TYPE_PROTOBUF,
         .timeout = ks_span_ms(WAIT_MS),
         .part = ks_call_keep,
@@ -99,6 +101,15 @@ bool ks_look(const struct ks_call *call, const char *path, const char *part,
              struct ks_arena *arena, ProtobufCMessage **ret_message)
 {
     struct question question = {.path = path, .part = part, .subscription = subscription};
+
+    return ask(call, &question, type, arena, ret_message);
+}
+
+bool ks_look_order(const struct ks_call *call, const char *path, const char *subscription,
+                   ks_view body, const ProtobufCMessageDescriptor *type, struct ks_arena *arena,
+                   ProtobufCMessage **ret_message)
+{
+    struct question question = {.path = path, .subscription = subscription, .body = body};
 
     return ask(call, &question, type, arena, ret_message);
 }

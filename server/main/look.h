@@ -21,6 +21,11 @@ bool ks_look(const struct ks_call *call, const char *path, const char *part,
              const char *subscription, const ProtobufCMessageDescriptor *type,
              struct ks_arena *arena, ProtobufCMessage **ret_message);
 
+/* POST `body`, a JSON object, to `path`; the rest as ks_look has it. */
+bool ks_look_order(const struct ks_call *call, const char *path, const char *subscription,
+                   ks_view body, const ProtobufCMessageDescriptor *type, struct ks_arena *arena,
+                   ProtobufCMessage **ret_message);
+
 /* Every page of a list, of `page_size` rows (1 to KS_PAGE_SIZE_MAX), in order: `page` is given each,
  * which lives as long as the call. False: it complained, also of more than KS_LOOK_PAGES_MAX; some
  * pages may have been given. */

@@ -17,7 +17,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 1000, PICTURE_BYTES_MAX = KS_TABLE_BYTES_MAX, ROWS_LEAST = 3 };
+enum { LOOK_MS = 1000, PICTURE_BYTES_MAX = KS_TABLE_BYTES_MAX, ROWS_LEAST = 3, REASON_MAX = 512 };
 
 /* A shard as it was at the last look. Rows of a list keep their place while the process lives. */
 struct sample {
@@ -28,7 +28,7 @@ struct sample {
 /* A shard and what became of it since. */
 struct row {
     const ks_pb_shard *shard;
-    uint64_t rate; /* Records a second that were delivered. */
+    uint64_t came; /* Records that were delivered since. */
 };
 
 struct top {
@@ -60,18 +60,31 @@ struct filling {
     struct top *top;
     struct ks_table *table;
     struct ks_bytes *samples;
-    uint32_t place; /* Of the next row. */
-    uint64_t rate;  /* Of all. */
+    uint32_t place;    /* Of the next row. */
+    uint64_t came;     /* Of all. */
+    uint32_t troubled; /* Shards with a trouble; the first of the worst kind: */
+    KinesisSidecar__V1__Trouble worst;
+    char reason[REASON_MAX];
+    char remedy[REASON_MAX];
 };
 
-static uint64_t rate_of(const struct top *top, const struct sample *before,
-                        const ks_pb_shard *shard)
+static uint64_t came_since(const struct top *top, const struct sample *before,
+                           const ks_pb_shard *shard)
 {
     uint64_t from = before->epoch == shard->epoch ? before->delivered : 0;
 
-    if (!top->known || top->since.us <= 0 || shard->delivered < from)
-        return 0;
-    return (shard->delivered - from) * 1000000 / (uint64_t)top->since.us;
+    return !top->known || shard->delivered < from ? 0 : shard->delivered - from;
+}
+
+enum { RATE_SIZE = 32 };
+
+/* Records a second, with one decimal below 10. */
+static const char *rate_of(const struct top *top, uint64_t came, char buffer[RATE_SIZE])
+{
+    double rate = top->since.us <= 0 ? 0 : (double)came * 1e6 / (double)top->since.us;
+
+    (void)snprintf(buffer, RATE_SIZE, "%.*f", rate > 0 && rate < 9.95 ? 1 : 0, rate);
+    return buffer;
 }
 
 /* The sample at a place; NULL: no memory. */
@@ -88,9 +101,39 @@ static struct sample *sample_at(struct ks_bytes *samples, uint32_t place)
     return (struct sample *)(void *)samples->data + place;
 }
 
+static bool has_trouble(const ks_pb_shard *shard)
+{
+    return shard->trouble > KINESIS_SIDECAR__V1__TROUBLE__TROUBLE_NONE;
+}
+
+/* What keeps it from its consumer, in a word; "" if nothing does. */
+static const char *trouble_of(const ks_pb_shard *shard, char buffer[KS_JSON_WORD_MAX])
+{
+    buffer[0] = '\0';
+    if (has_trouble(shard))
+        ks_look_word(&kinesis_sidecar__v1__trouble__descriptor, (int)shard->trouble, buffer);
+    return buffer;
+}
+
+/* What comes first in the enum stops more, but for a pause, which somebody wanted. */
+static void note_trouble(struct filling *filling, const ks_pb_shard *shard)
+{
+    bool pause = shard->trouble == KINESIS_SIDECAR__V1__TROUBLE__TROUBLE_PAUSED;
+
+    if (!has_trouble(shard))
+        return;
+    if (filling->troubled++ > 0 &&
+        (pause || (filling->worst != KINESIS_SIDECAR__V1__TROUBLE__TROUBLE_PAUSED &&
+                   filling->worst <= shard->trouble)))
+        return;
+    filling->worst = shard->trouble;
+    (void)snprintf(filling->reason, sizeof filling->reason, "%s", shard->reason);
+    (void)snprintf(filling->remedy, sizeof filling->remedy, "%s", shard->remedy);
+}
+
 static bool in_trouble(const ks_pb_shard *shard)
 {
-    return shard->damaged || shard->blocked ||
+    return shard->damaged || shard->blocked || has_trouble(shard) ||
            shard->state != KINESIS_SIDECAR__V1__LEASE_STATE__LEASE_STATE_HELD;
 }
 
@@ -107,11 +150,12 @@ static int compare(const void *a, const void *b)
     return strcmp(one->shard_id, two->shard_id);
 }
 
-static void add_shard(struct ks_table *table, const struct row *row)
+static void add_shard(const struct top *top, struct ks_table *table, const struct row *row)
 {
     const ks_pb_shard *shard = row->shard;
     char word[KS_JSON_WORD_MAX];
     char behind[KS_SPAN_SIZE];
+    char rate[RATE_SIZE];
 
     ks_look_word(&kinesis_sidecar__v1__lease_state__descriptor, (int)shard->state, word);
     ks_table_span(shard->millis_behind_latest, behind);
@@ -121,11 +165,11 @@ static void add_shard(struct ks_table *table, const struct row *row)
                     shard->next_owner[0] == '\0' ? "" : " > ", shard->next_owner);
     ks_table_format(table, "%" PRIu64, shard->epoch);
     ks_table_text(table, behind);
-    ks_table_format(table, "%" PRIu64, row->rate);
+    ks_table_text(table, rate_of(top, row->came, rate));
     ks_table_format(table, "%" PRIu64, shard->watermark_gap);
     ks_table_format(table, "%" PRIu32, shard->in_flight);
     ks_table_format(table, "%" PRIu32, shard->assigned);
-    ks_table_text(table, shard->blocked ? "blocked" : "");
+    ks_table_text(table, trouble_of(shard, word));
     ks_table_text(table, shard->session);
 }
 
@@ -143,8 +187,9 @@ static void add_shards(void *arg, const ProtobufCMessage *message)
 
         if (sample == NULL)
             break;
-        rows[count] = (struct row){shard, rate_of(filling->top, sample, shard)};
-        filling->rate += rows[count].rate;
+        rows[count] = (struct row){shard, came_since(filling->top, sample, shard)};
+        filling->came += rows[count].came;
+        note_trouble(filling, shard);
         *sample = (struct sample){shard->epoch, shard->delivered};
         /* What is read to its end asks for nobody's eye. */
         count += shard->state != KINESIS_SIDECAR__V1__LEASE_STATE__LEASE_STATE_FINISHED;
@@ -152,7 +197,7 @@ static void add_shards(void *arg, const ProtobufCMessage *message)
     if (rows != NULL)
         qsort(rows, count, sizeof(*rows), compare);
     for (size_t i = 0; i < count; i++)
-        add_shard(filling->table, &rows[i]);
+        add_shard(filling->top, filling->table, &rows[i]);
     ks_free(rows);
 }
 
@@ -228,8 +273,29 @@ static void write_head(struct top *top, const ks_pb_status *status)
     }
 }
 
-static void write_subscription(struct top *top, const ks_pb_subscription *of, uint64_t rate)
+static void write_line(struct top *top, const char *head, const char *text)
 {
+    note(top, ks_bytes_append(&top->picture, ks_view_text(head)));
+    note(top, ks_table_append_plain(&top->picture, text));
+    note(top, ks_bytes_append_byte(&top->picture, '\n'));
+}
+
+/* What is wrong, and what to do about it. */
+static void write_trouble(struct top *top, const struct filling *filling)
+{
+    if (filling->troubled == 0)
+        return;
+    write_line(top, "  wrong: ", filling->reason);
+    if (filling->remedy[0] != '\0')
+        write_line(top, "  do:    ", filling->remedy);
+    if (filling->troubled > 1)
+        note(top, ks_bytes_format(&top->picture, "  and %" PRIu32 " more shards: leases\n",
+                                  filling->troubled - 1));
+}
+
+static void write_subscription(struct top *top, const ks_pb_subscription *of, uint64_t came)
+{
+    char rate[RATE_SIZE];
     char idle[KS_JSON_WORD_MAX];
     char behind[KS_SPAN_SIZE];
 
@@ -241,17 +307,17 @@ static void write_subscription(struct top *top, const ks_pb_subscription *of, ui
     note(top, ks_table_append_plain(&top->picture, of->stream));
     note(top, ks_bytes_format(&top->picture,
                               ": %" PRIu32 " leases, %" PRIu32 " sessions, %" PRIu64
-                              " in flight, behind %s, %" PRIu64 " records/s%s%s\n",
-                              of->leases_held, of->sessions, of->in_flight, behind, rate,
-                              idle[0] == '\0' ? "" : ", ", idle));
+                              " in flight, behind %s, %s records/s%s%s\n",
+                              of->leases_held, of->sessions, of->in_flight, behind,
+                              rate_of(top, came, rate), idle[0] == '\0' ? "" : ", ", idle));
 }
 
 /* One subscription; false: it complained. */
 static bool add_subscription(struct top *top, const ks_pb_subscription *of, uint32_t place)
 {
-    static const char *const shard_heads[] = {"SHARD",     "STATE",  "OWNER",      "#EPOCH",
-                                              "#BEHIND",   "#REC/S", "#UNSETTLED", "#IN FLIGHT",
-                                              "#ASSIGNED", "LANES",  "SESSION",    NULL};
+    static const char *const shard_heads[] = {"SHARD",     "STATE",   "OWNER",      "#EPOCH",
+                                              "#BEHIND",   "#REC/S",  "#UNSETTLED", "#IN FLIGHT",
+                                              "#ASSIGNED", "TROUBLE", "SESSION",    NULL};
     static const char *const session_heads[] = {"CLIENT",    "KIND",    "CONNECTED", "#IN FLIGHT",
                                                 "#ASSIGNED", "#CREDIT", "#LANES",    "SHARE",
                                                 "IDLE",      "FILTER",  NULL};
@@ -268,7 +334,8 @@ static bool add_subscription(struct top *top, const ks_pb_subscription *of, uint
         ks_look_pages(top->call, "/v1/sessions", of->subscription, KS_PAGE_SIZE_MAX,
                       &kinesis_sidecar__v1__sessions_response__descriptor, add_sessions, &sessions);
     if (fine) {
-        write_subscription(top, of, filling.rate);
+        write_subscription(top, of, filling.came);
+        write_trouble(top, &filling);
         write_table(top, &sessions);
         write_table(top, &shards);
     }

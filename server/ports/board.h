@@ -273,6 +273,15 @@ void ks_board_bury(struct ks_switchboard *board, const struct ks_effect *effect)
 ks_view ks_board_reason_of(const struct ks_switchboard *board, ks_shard shard, ks_epoch epoch,
                            ks_number number);
 
+/* True while dead letters cannot be written. */
+bool ks_board_letters_fail(const struct ks_switchboard *board);
+
+/* ---- board_trouble.c ---- */
+
+/* Fills what keeps the shard from its consumer: `trouble` and what belongs to it. `reason` stays if there is none. */
+void ks_board_find_trouble(const struct ks_switchboard *board, ks_shard shard,
+                           struct ks_shard_status *status);
+
 /* ---- board_upkeep.c ---- */
 
 /* Where letters are pointers: begins to look after them. NO_MEMORY. */

@@ -186,6 +186,11 @@ ks_view ks_board_reason_of(const struct ks_switchboard *board, ks_shard shard, k
 
 /* ---- Writing. ---- */
 
+bool ks_board_letters_fail(const struct ks_switchboard *board)
+{
+    return board->letters->failing;
+}
+
 static void tell_buried(struct ks_switchboard *board, const struct ks_board_ask *ask,
                         enum ks_outcome outcome)
 {

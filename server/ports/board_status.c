@@ -126,18 +126,42 @@ static bool any_blocked(const struct ks_switchboard *board)
     return false;
 }
 
+/* What all sessions say if they agree. False: they do not. */
+static bool find_common(const struct ks_switchboard *board, enum ks_idle *ret_idle)
+{
+    struct ks_idle_leases all = {.asked = false};
+    enum ks_idle each;
+    bool found = false;
+
+    for (ks_session_id i = 0; i < ks_switchboard_session_slots(board); i++) {
+        if (!ks_switchboard_session_idle(board, i, &all, &each))
+            continue;
+        if (found && each != *ret_idle)
+            return false;
+        *ret_idle = each;
+        found = true;
+    }
+    return found;
+}
+
 static enum ks_idle idle_of(const struct ks_switchboard *board, const struct ks_self_view *self)
 {
+    enum ks_idle common;
+
     if (board->draining)
         return KS_IDLE_DRAINING;
     if (self->paused)
         return KS_IDLE_PAUSED;
+    if (self->sessions == 0)
+        return KS_IDLE_NO_SESSIONS; /* Without one no lease is taken. */
     if (self->leases_held == 0)
         return KS_IDLE_NO_LEASES;
     if (!self->serving)
         return KS_IDLE_FENCED;
     if (self->held_bytes >= board->allowed)
         return KS_IDLE_FLOW_CONTROLLED;
+    if (find_common(board, &common))
+        return common;
     return any_blocked(board) ? KS_IDLE_LANE_BLOCKED : KS_IDLE_NO_DATA;
 }
 
@@ -217,10 +241,6 @@ bool ks_switchboard_shard(const struct ks_switchboard *board, ks_shard handle,
     ks_story_reason(
         &words->story, status.shard_id, ks_names_text(workers, words->story.worker.worker),
         ks_board_record(board, shard, words->story.epoch, words->story.number), status.reason);
-    if (lease != NULL && lease->failing)
-        (void)snprintf(status.reason, sizeof status.reason,
-                       "%s: cannot be read, trying again until it can; the log says why",
-                       status.shard_id);
     status.has_lease = words->has_row;
     status.ours = lease != NULL;
     status.checkpoint = words->checkpoint;
@@ -236,6 +256,7 @@ bool ks_switchboard_shard(const struct ks_switchboard *board, ks_shard handle,
         status.since = wall_of(board, status.lease.since);
         status.read_at = ks_wall_now();
     }
+    ks_board_find_trouble(board, handle, &status);
     *ret_status = status;
     return true;
 }

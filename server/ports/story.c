@@ -38,7 +38,7 @@ const char *ks_story_event(enum ks_story story)
 static const char *cause_text(enum ks_cause cause)
 {
     switch (cause) {
-    case KS_CAUSE_ASKED: return "as its client wants it";
+    case KS_CAUSE_ASKED: return "on request";
     case KS_CAUSE_ATTEMPTS: return "failed too often";
     case KS_CAUSE_AGE: return "too old to be tried again";
     }

@@ -405,6 +405,12 @@ enum ks_operator_status ks_switchboard_seek(struct ks_switchboard *board, ks_sha
                                             struct ks_seek *seek);
 /* It is not waited for any more; the seek itself goes on. Does nothing after `done`. */
 void ks_switchboard_forget_seek(struct ks_seek *seek);
+/* Gives up the record at this position (`sub_sequence` -1: it is in no aggregate) that blocks a shard which is held
+ * here: it becomes a dead letter where there are dead letters, and is lost otherwise, which `ret_lost` says. `dry_run`:
+ * says whether that would be done. NOT_HELD, BUSY; NOT_BLOCKED: that record is not known, or blocks nothing. */
+enum ks_operator_status ks_switchboard_skip(struct ks_switchboard *board, ks_shard shard,
+                                            ks_view sequence, int64_t sub_sequence, bool dry_run,
+                                            bool *ret_lost);
 
 /* ---- State, for people. Texts are valid until the next turn. ---- */
 
@@ -428,6 +434,21 @@ struct ks_board_status {
 };
 void ks_switchboard_status(const struct ks_switchboard *board, struct ks_board_status *ret_status);
 
+/* What keeps a shard from its consumer here. In the order of enum Trouble of proto/. */
+enum ks_trouble {
+    KS_TROUBLE_NONE,
+    KS_TROUBLE_PAUSED,     /* By an operator. */
+    KS_TROUBLE_UNREADABLE, /* Reads of the stream fail. */
+    KS_TROUBLE_STOPPED,    /* By a record that failed too often (on_exhausted). */
+    KS_TROUBLE_TOO_LARGE,  /* A record is larger than its client takes. */
+    KS_TROUBLE_RETRYING,   /* A record failed and holds up its lane. */
+    KS_TROUBLE_FULL,       /* Nothing more is read until a record is settled. */
+    KS_TROUBLE_LETTERS,    /* Dead letters cannot be written. */
+    KS_TROUBLE_NO_SESSION  /* Records wait, and no session takes them. */
+};
+
+enum { KS_REMEDY_MAX = 512 };
+
 struct ks_shard_status {
     const char *shard_id;
     const char *parents[KS_PARENTS_MAX]; /* "" = none. */
@@ -449,7 +470,14 @@ struct ks_shard_status {
     ks_wall since;        /* When we acquired it, or saw another one get it; 0 = unknown. */
     ks_wall read_at;      /* When the row was read last. */
     ks_wall paused_until; /* 0: until it is resumed, or not paused. */
-    char reason[KS_STORY_LINE_MAX]; /* What was decided about it last, as far as we know; "". */
+    enum ks_trouble trouble;
+    /* What keeps it from its consumer; without trouble what was decided about it last, as far as we know; "". */
+    char reason[KS_STORY_LINE_MAX];
+    char remedy[KS_REMEDY_MAX]; /* What ends the trouble: commands or actions; "". */
+    /* STOPPED, TOO_LARGE, RETRYING, FULL: the record for which others wait; else "". */
+    char blocked_by[KS_SEQUENCE_MAX + 1];
+    int64_t blocked_by_sub; /* -1: it is in no aggregate. */
+    uint32_t failures;      /* Of that record. */
 };
 /* Only a leader reads the rows of others all the time, from its first look on. Asks for all of them, for people: `done`
  * is called once, in a later turn, when they are there or cannot be had. True if what is known is fresh enough; then

@@ -90,5 +90,36 @@ def what_stops_a_shard_is_named_by_its_sequence_number_until_somebody_lets_it_go
     check_equal([data_of(record) for record in stream.records(2)], [b"poison", b"fine"], "they come again")
 
 
+@test(60)
+def one_order_skips_the_record_that_stops_a_shard_and_keeps_it_as_a_dead_letter(folder):
+    sidecar = Sidecar.local(folder, local_shards=1, max_attempts=1, on_exhausted="stop_shard").start()
+    stream = RawStream(sidecar, "client_id=app")
+    (shard, sequence), (_, fine) = sidecar.put([("k", b"poison"), ("k", b"fine")])
+    record = stream.records(2)[0]
+    body = {"ack_id": record["ack_id"], "reason": "cannot parse"}
+    check_equal(sidecar.call("POST", "/v1/records/nack", body).json["ok"], 1, "nack")
+    wait_until(lambda: sidecar.get(f"/v1/shards/{shard}")["trouble"] == "stopped", 10, "it is stopped")
+    row = sidecar.get(f"/v1/shards/{shard}")
+    check_equal((row["blocked_by"], row["failures"]), (sequence, 1), row)
+    check("cannot parse" in row["reason"], "the app's own words", row)
+    for command in ("leases", "top"):
+        said = sidecar.command(command, *(["--once"] if command == "top" else [])).stdout.decode()
+        check(f"stopped by record {sequence}" in said and f"kinesis-sidecar skip {shard}" in said, command, said)
+
+    other = sidecar.call("POST", "/v1/seek", {"to": f"after:{fine}", "shards": [shard]})
+    check_equal((other.status, other.json["code"]), (400, "failed_precondition"), "not the one that blocks", other)
+    dry = sidecar.command("skip", shard, "--dry-run")
+    check("would be given up, and becomes a dead letter" in dry.stdout.decode(), dry)
+    check_equal(sidecar.get("/v1/dead-letters")["dead_letters"], [], "a dry run")
+    done = sidecar.command("skip", shard)
+    check_equal((done.returncode, done.stdout.decode()),
+                (0, f"{shard}: record {sequence} is given up, and becomes a dead letter\n"), done)
+    check_equal([data_of(record) for record in stream.records(1)], [b"fine"], "the shard goes on")
+    letter = sidecar.get("/v1/dead-letters")["dead_letters"][0]
+    check_equal((data_of(letter), letter["cause"], letter["reason"]),
+                (b"poison", "asked", "skipped by an operator; it failed before: cannot parse"), letter)
+    check_equal(sidecar.get(f"/v1/shards/{shard}")["trouble"], "none", "no trouble is left")
+
+
 if __name__ == "__main__":
     main()

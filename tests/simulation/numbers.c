@@ -175,6 +175,7 @@ static void inwards(struct numbers *numbers, struct ks_event *event, ks_instant 
     case KS_EVENT_RESUME:
     case KS_EVENT_RELEASE: event->shard.shard = numbers_of(numbers, event->shard.shard); return;
     case KS_EVENT_SEEK: event->seek.shard = numbers_of(numbers, event->seek.shard); return;
+    case KS_EVENT_SKIP: event->skip.shard = numbers_of(numbers, event->skip.shard); return;
     case KS_EVENT_BURIED: event->buried.shard = numbers_of(numbers, event->buried.shard); return;
     case KS_EVENT_REDRIVE: event->redrive.shard = give(numbers, event->redrive.shard, now); return;
     default: return;

@@ -101,6 +101,26 @@ static void seek(struct world *world, struct process *process, ks_shard shard)
     shell_tell(world, process, &event);
 }
 
+/* The record that holds up the shard, or any of those that were read. */
+static void skip(struct world *world, struct process *process, ks_shard shard)
+{
+    const struct reader *reader = &process->readers[shard];
+    struct ks_event event = {.kind = KS_EVENT_SKIP};
+    struct ks_blocker blocker = {.number = reader->forgot};
+
+    if (!reader->open || reader->fetched == reader->forgot)
+        return;
+    if (!shell_blocker(process, shard, &blocker) || draw_chance(&world->orders, 200))
+        blocker.number += ks_prng_below(&world->orders, reader->fetched - reader->forgot);
+    event.skip.shard = shard;
+    event.skip.number = blocker.number;
+    event.skip.keep = draw_chance(&world->orders, 500);
+    event.skip.dry_run = draw_chance(&world->orders, 100);
+    story_say(world, "fault", "an operator has w%u skip record %llu of shard-%u", process->worker,
+              (unsigned long long)event.skip.number, shard);
+    shell_tell(world, process, &event);
+}
+
 /* A shard that it holds, mostly. */
 static ks_shard draw_shard(struct world *world, const struct process *process)
 {
@@ -116,7 +136,7 @@ sim_time operator_orders(struct world *world, struct process *process)
 {
     ks_shard shard = process == NULL ? 0 : draw_shard(world, process);
     ks_shard some = draw_chance(&world->orders, 250) ? KS_SHARD_NONE : shard;
-    uint64_t what = ks_prng_below(&world->orders, 10);
+    uint64_t what = ks_prng_below(&world->orders, 14);
     sim_time next = draw_log(&world->orders, 50 * SIM_MS, 10 * SIM_SECOND);
 
     if (process == NULL || !process->alive || world->now < process->paused_until)
@@ -127,7 +147,9 @@ sim_time operator_orders(struct world *world, struct process *process)
         resume(world, process, some);
     else if (what < 6)
         release(world, process, shard);
-    else
+    else if (what < 10)
         seek(world, process, shard);
+    else
+        skip(world, process, shard);
     return next;
 }

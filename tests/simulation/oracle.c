@@ -408,7 +408,8 @@ void oracle_performed(struct world *world, struct process *process)
 {
     enum ks_event_kind kind = process->truth.event->kind;
     bool asks = kind == KS_EVENT_SESSION_OPEN || kind == KS_EVENT_SETTLE ||
-                kind == KS_EVENT_CHECKPOINT || kind == KS_EVENT_RELEASE || kind == KS_EVENT_SEEK;
+                kind == KS_EVENT_CHECKPOINT || kind == KS_EVENT_RELEASE || kind == KS_EVENT_SEEK ||
+                kind == KS_EVENT_SKIP;
 
     if (process->truth.answers != (asks ? 1 : 0))
         oracle_fail(world, "w%u: an event of kind %d has %u answers", process->worker, (int)kind,
@@ -617,7 +618,8 @@ void oracle_story(struct world *world, struct process *process, const struct ks_
     if (effect->story.story == KS_STORY_OFFICE_WON &&
         process->truth.rules.led_boot != oracle_incarnation(process).boot)
         oracle_fail(world, "w%u says that it leads, and never held the office", process->worker);
-    if (effect->story.story == KS_STORY_STOPPED || effect->story.story == KS_STORY_DROPPED)
+    if (effect->story.story == KS_STORY_STOPPED || effect->story.story == KS_STORY_DROPPED ||
+        effect->story.story == KS_STORY_SKIPPED)
         oracle_flight_story(world, process, effect);
     if (effect->story.story == KS_STORY_HOLE && world->quiet_until != 0)
         oracle_fail(world, "w%u says that leases are missing, and everything is held",

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "oracle_place.h"
+#include "oracle_skip.h"
 #include "oracle_share.h"
 #include "oracle_write.h"
 #include "world.h"
@@ -266,6 +267,10 @@ void oracle_flight_story(struct world *world, struct process *process,
     if (effect->story.story == KS_STORY_STOPPED) {
         place.lane->stopped = effect->story.number + 1;
         process->truth.paused |= world->swarm.core.poison.exhausted == KS_EXHAUSTED_PAUSE;
+        return;
+    }
+    if (effect->story.story == KS_STORY_SKIPPED) {
+        settle_one(world, &place, effect->story.number);
         return;
     }
     if (effect->story.cause == KS_CAUSE_ASKED)
@@ -758,6 +763,8 @@ void oracle_flight_stepped(struct world *world, struct process *process,
         buried(world, process, event);
     if (event->kind == KS_EVENT_RESUME)
         go_on(process, event->shard.shard);
+    if (event->kind == KS_EVENT_SKIP)
+        oracle_skipped(world, process, event, effects);
     if (event->kind == KS_EVENT_GRANT)
         process->truth.sessions[event->grant.session].granted += event->grant.records;
     if (event->kind == KS_EVENT_SESSION_UPDATE)

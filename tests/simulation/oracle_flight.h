@@ -24,7 +24,7 @@ void oracle_flight_closed(const struct world *world, struct process *process, ks
 /* A BURY: dead letters are written of what was given up. */
 void oracle_flight_bury(struct world *world, struct process *process,
                         const struct ks_effect *effect);
-/* STOPPED, DROPPED. */
+/* STOPPED, DROPPED, SKIPPED. */
 void oracle_flight_story(struct world *world, struct process *process,
                          const struct ks_effect *effect);
 /* Of the partition key of a record. */

@@ -111,6 +111,8 @@ void shell_tell(struct world *world, struct process *process, const struct ks_ev
 /* What its core knows of a shard; and of a record. */
 bool shell_lease(const struct process *process, ks_shard shard, struct ks_lease_view *ret_view);
 bool shell_is_dying(const struct process *process, ks_shard shard, ks_number number);
+/* The record that holds up the shard. */
+bool shell_blocker(const struct process *process, ks_shard shard, struct ks_blocker *ret_blocker);
 bool shell_is_out(const struct process *process, ks_shard shard, ks_number number);
 bool shell_is_settled(const struct process *process, ks_shard shard, ks_number number);
 

@@ -89,6 +89,11 @@ bool shell_is_dying(const struct process *process, ks_shard shard, ks_number num
     return ks_core_is_dying(process->core, numbers_of(&process->numbers, shard), number);
 }
 
+bool shell_blocker(const struct process *process, ks_shard shard, struct ks_blocker *ret_blocker)
+{
+    return ks_core_blocker(process->core, numbers_of(&process->numbers, shard), ret_blocker);
+}
+
 bool shell_is_out(const struct process *process, ks_shard shard, ks_number number)
 {
     return ks_core_is_out(process->core, numbers_of(&process->numbers, shard), number);

@@ -70,6 +70,18 @@ static enum ks_operator_status seek(ks_shard shard, bool force, bool dry_run)
     return said();
 }
 
+static enum ks_operator_status skip(ks_shard shard, ks_number number, bool keep, bool dry_run)
+{
+    struct ks_event event = {.kind = KS_EVENT_SKIP};
+
+    event.skip.shard = shard;
+    event.skip.number = number;
+    event.skip.keep = keep;
+    event.skip.dry_run = dry_run;
+    bed_step(&bed, &event);
+    return said();
+}
+
 static struct ks_lease_row row(ks_shard shard, ks_epoch epoch, uint64_t rev)
 {
     return (struct ks_lease_row){
@@ -390,4 +402,81 @@ TEST(a_lease_that_is_to_move_is_given_away_and_not_sought)
     EXPECT_EQ_I64(must_ask(KS_STORE_FINAL)->next_owner.worker, BED_OTHER);
     bed_answer(&bed, must_ask(KS_STORE_FINAL)->token, KS_DONE);
     EXPECT(!bed_effect(&bed, KS_EFFECT_SOUGHT, 0)->sought.done);
+}
+
+/* ---- Skip ---- */
+
+TEST(a_skip_gives_up_the_failed_record_alone_and_its_lane_goes_on)
+{
+    struct ks_blocker blocker;
+    const struct ks_effect *bury;
+
+    begin();
+    bed.core->config.poison =
+        (struct ks_poison_policy){.max_attempts = 1, .exhausted = KS_EXHAUSTED_STOP_SHARD};
+    EXPECT_EQ_I64(bed_pull(&bed, session, 4), 4);
+    EXPECT(!ks_core_blocker(bed.core, 0, &blocker));
+    EXPECT_EQ_I64(skip(0, 0, true, false), KS_OPERATOR_NOT_BLOCKED); /* It has not failed. */
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 1, 1, KS_RETRY, 0), KS_SETTLE_OK);
+    bed_settle_down(&bed);
+    EXPECT(ks_core_blocker(bed.core, 0, &blocker));
+    EXPECT_EQ_U64(blocker.number, 1);
+    EXPECT_EQ_U64(blocker.failures, 1);
+    EXPECT(blocker.stopped);
+    EXPECT(!blocker.out);
+    EXPECT_EQ_I64(skip(0, 2, true, false), KS_OPERATOR_NOT_BLOCKED);
+    EXPECT_EQ_I64(skip(0, 99, true, false), KS_OPERATOR_NOT_BLOCKED);
+    EXPECT_EQ_I64(skip(7, 1, true, false), KS_OPERATOR_NOT_HELD);
+
+    EXPECT_EQ_I64(skip(0, 1, true, true), KS_OPERATOR_OK); /* A dry run. */
+    bed_settle_down(&bed);
+    EXPECT(bed_effect(&bed, KS_EFFECT_BURY, 0) == NULL);
+    EXPECT_EQ_I64(skip(0, 1, true, false), KS_OPERATOR_OK);
+    bed_settle_down(&bed);
+    bury = bed_effect(&bed, KS_EFFECT_BURY, 0);
+    EXPECT(bury != NULL);
+    EXPECT_EQ_U64(bury->bury.first, 1);
+    EXPECT_EQ_U64(bury->bury.count, 1);
+    EXPECT_EQ_I64(bury->bury.cause, KS_CAUSE_ASKED);
+    EXPECT_EQ_I64(skip(0, 1, true, false), KS_OPERATOR_NOT_BLOCKED); /* It is given up already. */
+    EXPECT_EQ_I64(bed.core->leases[0].epoch, 3);
+}
+
+TEST(a_skip_without_dead_letters_settles_the_record_and_says_that_it_is_lost)
+{
+    begin();
+    bed.core->config.poison =
+        (struct ks_poison_policy){.max_attempts = 1, .exhausted = KS_EXHAUSTED_PAUSE};
+    EXPECT_EQ_I64(bed_pull(&bed, session, 4), 4);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_RETRY, 0), KS_SETTLE_OK);
+    bed_settle_down(&bed);
+    EXPECT(bed.core->stopped);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 20), 0);
+    EXPECT_EQ_I64(skip(0, 0, false, false), KS_OPERATOR_OK);
+    EXPECT(bed_told(&bed, KS_STORY_SKIPPED));
+    EXPECT(bed_told(&bed, KS_STORY_GOES_ON));
+    EXPECT_EQ_U64(bed.core->leases[0].tracker.mark, 1);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 20), 19); /* On_exhausted=pause had stopped all shards. */
+    ks_core_check(bed.core);
+}
+
+TEST(a_record_that_is_with_its_client_again_is_skipped_and_its_credit_comes_back)
+{
+    struct ks_blocker blocker;
+
+    begin();
+    bed.core->config.poison = (struct ks_poison_policy){.max_attempts = 0};
+    EXPECT_EQ_I64(bed_pull(&bed, session, 1), 1);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_RETRY, 60000), KS_SETTLE_OK);
+    EXPECT(ks_core_blocker(bed.core, 0, &blocker)); /* It waits for its retry. */
+    EXPECT_EQ_U64(blocker.number, 0);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 20), 10); /* The other shard. */
+    EXPECT_EQ_I64(bed_settle(&bed, session, 1, 0, 10, KS_ACK, 0), KS_SETTLE_OK);
+    bed_wait(&bed, 60000);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 1), 1);
+    EXPECT_EQ_U64(bed.core->sessions[session].in_flight, 1);
+    EXPECT_EQ_I64(skip(0, 0, false, false), KS_OPERATOR_OK);
+    EXPECT_EQ_U64(bed.core->sessions[session].in_flight, 0);
+    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_RETRY, 0), KS_SETTLE_SETTLED);
+    EXPECT_EQ_I64(bed_pull(&bed, session, 20), 9);
 }

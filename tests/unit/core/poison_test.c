@@ -184,6 +184,8 @@ TEST(a_stopped_shard_delivers_nothing_until_somebody_lets_it_go_on_or_the_record
     EXPECT_EQ_I64(bed_pull(&bed, session, 4), 0);
     EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_ACK, 0), KS_SETTLE_OK);
     EXPECT(bed_told(&bed, KS_STORY_GOES_ON));
+    bed_settle_down(&bed);
+    EXPECT(bed_effect(&bed, KS_EFFECT_WAKE, 0) != NULL); /* A stream waits to be told. */
     EXPECT_EQ_I64(bed_pull(&bed, session, 4), 3);
 }
 

@@ -50,7 +50,7 @@ TEST(one_is_told_in_full)
 
     sidecar_call_until(ks_command_leases, one, "shardId-", output, sizeof output);
     EXPECT_CONTAINS(output, "shard                shardId-000000000001\n");
-    EXPECT_CONTAINS(output, "\nwatermark gap        0\n");
+    EXPECT_CONTAINS(output, "\nunsettled            0\n");
     EXPECT_CONTAINS(output, "\nlast hash key        340282366920938463463374607431768211455\n");
     EXPECT_EQ_I64(sidecar_call(ks_command_leases, none, "", output, sizeof output), 1);
     EXPECT_STR(output, "");

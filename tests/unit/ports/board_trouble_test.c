@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What keeps a shard from its consumer, as people are told. */
+#include "ks_test.h"
+#include "ports/board.h"
+#include "unit/ports/stage.h"
+
+static struct ks_shard_status look(const struct stage *stage, ks_shard shard)
+{
+    struct ks_shard_status status;
+
+    EXPECT(ks_switchboard_shard(stage->board, shard, &status));
+    return status;
+}
+
+static void begin(struct stage *stage, struct consumer *consumer)
+{
+    stage_begin(stage, "pod-a");
+    consumer_join(consumer, stage, "client");
+    stage_turn_until(stage, stage_holds_all);
+    stage_put(stage, 0, 20);
+    consumer_pull_until(consumer, 20);
+}
+
+/* The first record of the first run fails, with a reason, and waits an hour. */
+static ks_shard fail_first(struct stage *stage, const struct consumer *consumer)
+{
+    const struct ks_run *run = &consumer->runs[0];
+    struct ks_session_status session;
+    struct ks_settlement settlement = {
+        .session = consumer->session,
+        .shard = run->shard,
+        .epoch = run->epoch,
+        .first = run->first,
+        .count = 1,
+        .assignment = run->assignment,
+        .alone = true,
+        .outcome = KS_RETRY,
+        .delay = ks_span_ms(3600000),
+        .reason = KS_VIEW("cannot parse"),
+    };
+
+    EXPECT(ks_switchboard_session(stage->board, consumer->session, &session));
+    settlement.session_epoch = session.session.epoch;
+    EXPECT_EQ_I64(ks_switchboard_settle(stage->board, &settlement).status, KS_SETTLE_OK);
+    return run->shard;
+}
+
+TEST(a_shard_without_trouble_tells_what_was_decided_about_it)
+{
+    struct ks_shard_status status;
+    struct consumer consumer;
+    struct stage stage;
+
+    begin(&stage, &consumer);
+    status = look(&stage, 0);
+    EXPECT_EQ_I64(status.trouble, KS_TROUBLE_NONE);
+    EXPECT(status.reason[0] != '\0');
+    EXPECT_STR(status.remedy, "");
+    EXPECT_STR(status.blocked_by, "");
+    stage_vanish(&stage);
+}
+
+TEST(a_paused_shard_names_the_command_that_resumes_it)
+{
+    struct ks_shard_status status;
+    struct consumer consumer;
+    struct stage stage;
+
+    begin(&stage, &consumer);
+    ks_switchboard_pause(stage.board, KS_SHARD_NONE, (ks_wall){0}, true);
+    status = look(&stage, 1);
+    EXPECT_EQ_I64(status.trouble, KS_TROUBLE_PAUSED);
+    EXPECT_STR(status.reason, "shardId-000000000001: paused by an operator");
+    EXPECT_STR(status.remedy, "kinesis-sidecar resume shardId-000000000001");
+    ks_switchboard_resume(stage.board, KS_SHARD_NONE);
+    ks_switchboard_pause(stage.board, 1, (ks_wall){INT64_C(4102444800000)}, true);
+    status = look(&stage, 1);
+    EXPECT_STR(status.reason,
+               "shardId-000000000001: paused by an operator until 2100-01-01T00:00:00.000Z");
+    EXPECT_EQ_I64(look(&stage, 0).trouble, KS_TROUBLE_NONE);
+    stage_vanish(&stage);
+}
+
+TEST(a_record_that_failed_is_named_with_what_the_app_said_and_skipped_by_its_number)
+{
+    struct ks_shard_status status;
+    struct consumer consumer;
+    struct stage stage;
+    ks_shard shard;
+    bool lost = true;
+
+    begin(&stage, &consumer);
+    shard = fail_first(&stage, &consumer);
+    status = look(&stage, shard);
+    EXPECT_EQ_I64(status.trouble, KS_TROUBLE_RETRYING);
+    EXPECT_CONTAINS(status.reason, " failed 1 times (\"cannot parse\"), and is tried again");
+    EXPECT_CONTAINS(status.reason, status.blocked_by);
+    EXPECT_CONTAINS(status.remedy, "kinesis-sidecar skip shardId-00000000000");
+    EXPECT_EQ_U64(status.failures, 1);
+    EXPECT_EQ_I64(status.blocked_by_sub, -1);
+
+    EXPECT_EQ_I64(ks_switchboard_skip(stage.board, 77, KS_VIEW("1"), -1, false, &lost),
+                  KS_OPERATOR_NOT_HELD);
+    EXPECT_EQ_I64(ks_switchboard_skip(stage.board, shard, KS_VIEW("1"), -1, false, &lost),
+                  KS_OPERATOR_NOT_BLOCKED);
+    EXPECT_EQ_I64(
+        ks_switchboard_skip(stage.board, shard, ks_view_text(status.blocked_by), -1, true, &lost),
+        KS_OPERATOR_OK);
+    EXPECT(!lost);
+    EXPECT_EQ_I64(look(&stage, shard).trouble, KS_TROUBLE_RETRYING);
+    EXPECT_EQ_I64(
+        ks_switchboard_skip(stage.board, shard, ks_view_text(status.blocked_by), -1, false, &lost),
+        KS_OPERATOR_OK);
+    EXPECT_EQ_I64(look(&stage, shard).trouble, KS_TROUBLE_NONE);
+    stage_vanish(&stage);
+}
+
+TEST(records_that_no_session_takes_are_told)
+{
+    struct ks_board_status whole;
+    struct ks_shard_status status;
+    struct consumer consumer;
+    struct stage stage;
+
+    begin(&stage, &consumer);
+    ks_switchboard_status(stage.board, &whole);
+    EXPECT_EQ_I64(whole.idle, KS_IDLE_NO_DATA);
+    ks_switchboard_close(stage.board, consumer.session);
+    status = look(&stage, 0);
+    EXPECT_EQ_I64(status.trouble, KS_TROUBLE_NO_SESSION);
+    EXPECT_STR(status.reason, "shardId-000000000000: no session takes its records");
+    ks_switchboard_status(stage.board, &whole);
+    EXPECT_EQ_I64(whole.idle, KS_IDLE_NO_SESSIONS);
+    stage_vanish(&stage);
+}
