@@ -161,10 +161,14 @@ ks_err ks_socket_listen(const struct ks_address *address, int *ret_fd, struct ks
     ks_socket_text(address, -1, text);
     if (ks_err_is(err, KS_ERR_EXISTS) && address->kind == KS_ADDRESS_UNIX &&
         !is_socket(address->path))
-        ks_detail_set(detail, "%s: there is a file that is no socket; choose another address",
+        ks_detail_set(detail,
+                      "%s: there is a file that is no socket; choose another address with "
+                      "--listen or --ops-listen",
                       text);
     else if (ks_err_is(err, KS_ERR_EXISTS))
-        ks_detail_set(detail, "%s is in use: another process listens there; choose another address",
+        ks_detail_set(detail,
+                      "%s is in use: another process listens there; choose another address with "
+                      "--listen or --ops-listen",
                       text);
     else
         ks_detail_set(detail, "cannot listen at %s: %s", text, strerror(problem));

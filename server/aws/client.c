@@ -753,6 +753,11 @@ void ks_aws_client_state(const struct ks_aws_client *client, struct ks_aws_state
     *ret_state = client->state;
 }
 
+const char *ks_aws_client_region(const struct ks_aws_client *client)
+{
+    return client->endpoints[KS_ENDPOINT_CONTROL].region;
+}
+
 int64_t ks_aws_client_now_ms(const struct ks_aws_client *client)
 {
     enum { MARGIN_MS = 1000 }; /* Between two clocks that are both right. */

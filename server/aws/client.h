@@ -137,6 +137,8 @@ void ks_aws_client_state(const struct ks_aws_client *client, struct ks_aws_state
 
 /* Returns what the service's clock shows at least, Unix ms (aws/server_clock.h); 0: it has not answered yet. The wall
  * clock of this machine less a second stands in for a service whose answers have no Date. */
+/* The region that requests are signed for. Valid as long as the client. */
+const char *ks_aws_client_region(const struct ks_aws_client *client);
 int64_t ks_aws_client_now_ms(const struct ks_aws_client *client);
 
 #endif

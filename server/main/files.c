@@ -3,6 +3,7 @@
 
 #include "adapters/s3/place.h"
 #include "api/guard.h"
+#include "aws/credentials/imds.h"
 #include "aws/profile.h"
 #include "aws/proxy.h"
 #include "aws/settings.h"
@@ -140,8 +141,20 @@ static ks_err find_endpoints(const struct ks_settings *settings, struct ks_detai
     return KS_OK;
 }
 
-/* What the files and variables say of AWS, as far as nobody need be asked. */
-static void look_settings(struct look *look)
+/* A start asks the instance, if it may; that there is one is not known here. */
+static ks_err without_region(struct look *look, struct ks_detail *line)
+{
+    if (ks_imds_is_disabled())
+        return ks_err_because(KS_FAIL(INVALID), line,
+                              "no region: set AWS_REGION, or `region` in the profile");
+    look->say(look->arg,
+              "no region is set: a start asks the instance for it, and fails where there is none; "
+              "AWS_REGION sets it");
+    return KS_OK;
+}
+
+/* What the files and variables say of AWS, as far as nobody need be asked. `in_arn`: the stream's ARN has a region. */
+static void look_settings(struct look *look, bool in_arn)
 {
     struct ks_detail line = {.text = "out of memory"};
     struct ks_settings *settings = ks_alloc(sizeof *settings);
@@ -153,6 +166,8 @@ static void look_settings(struct look *look)
         err = ks_proxies_read(proxies, &line);
     if (ks_ok(err))
         err = find_endpoints(settings, &line);
+    if (ks_ok(err) && settings->region[0] == '\0' && !in_arn)
+        err = without_region(look, &line);
     if (!ks_ok(err))
         tell(look, &line);
     else if (settings->ca_bundle[0] != '\0')
@@ -162,7 +177,7 @@ static void look_settings(struct look *look)
 }
 
 /* Which of them is needed is known when AWS is asked; none should be named in vain. */
-static void look_aws(struct look *look)
+static void look_aws(struct look *look, bool in_arn)
 {
     uint32_t before = look->problems;
     static const char *const variables[] = {"AWS_CA_BUNDLE", "AWS_WEB_IDENTITY_TOKEN_FILE",
@@ -178,7 +193,7 @@ static void look_aws(struct look *look)
     look_profile(look, KS_PROFILE_CREDENTIALS, "AWS_SHARED_CREDENTIALS_FILE");
     /* It reads the same files. */
     if (look->problems == before)
-        look_settings(look);
+        look_settings(look, in_arn);
 }
 
 static void look_bucket(struct look *look, const char *dead_letters)
@@ -242,6 +257,6 @@ uint32_t ks_files_check(const struct ks_options *options, void (*say)(void *arg,
         tell(&look, &detail);
     if (stream == NULL || leases == NULL || ks_sink_is_named(options->dead_letters) ||
         ks_option_is_bucket(options->dead_letters))
-        look_aws(&look);
+        look_aws(&look, strncmp(options->stream, "arn:", 4) == 0);
     return look.problems;
 }

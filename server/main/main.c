@@ -88,11 +88,11 @@ static int run(int argc, char *const *argv, char *const *environment)
     struct ks_detail detail;
     int exit_code;
 
+    tell_strays(environment);
     if (!ks_ok(ks_options_read(argc, argv, environment, &options, &detail))) {
         ks_call_complain("%s", detail.text);
         return 2;
     }
-    tell_strays(environment);
     exit_code = ks_house_run(&options, &line);
     ks_options_free(&options);
     return exit_code;
@@ -114,11 +114,11 @@ static int config(int argc, char *const *argv, char *const *environment)
         ks_call_complain("config: the one thing to do with it is: config validate [OPTION ..]");
         return 2;
     }
+    tell_strays(environment);
     if (!ks_ok(ks_options_read(argc - 1, argv + 1, environment, &options, &detail))) {
         ks_call_complain("%s", detail.text);
         return 2;
     }
-    tell_strays(environment);
     for (uint32_t i = 0; i < ks_options_subscriptions(&options); i++)
         wrong += ks_files_check(ks_options_subscription(&options, i), say_file, NULL);
     ks_options_free(&options);

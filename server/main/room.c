@@ -100,6 +100,16 @@ static const struct fleet *fleet_of(const struct ks_options *options)
     return &fleets[at];
 }
 
+/* A stream that is not there, by its name or its region, gets no lease table. */
+static bool stream_is_found(void *arg, struct ks_detail *detail)
+{
+    const struct ks_room *room = arg;
+
+    ks_detail_set(detail, "the stream %s was not found yet", room->options->stream);
+    return room->source != NULL &&
+           room->source->vtable->state(room->source, detail) == KS_STORE_READY;
+}
+
 static ks_err open_store(struct ks_room *room, struct ks_detail *detail)
 {
     const char *path = ks_option_path(room->options->leases);
@@ -109,8 +119,10 @@ static ks_err open_store(struct ks_room *room, struct ks_detail *detail)
         return ks_sqlite_store_open(room->loop, path, room->options->application, table_changed,
                                     room, &room->store, detail);
     KS_TRY(ks_cloud_client(&room->part, KS_AWS_DYNAMODB, &client, detail));
-    return ks_dynamodb_store_open(room->loop, client, room->options->application,
-                                  fleet_of(room->options)->dialect, &room->store, detail);
+    KS_TRY(ks_dynamodb_store_open(room->loop, client, room->options->application,
+                                  fleet_of(room->options)->dialect, &room->store, detail));
+    ks_dynamodb_store_make_when(room->store, stream_is_found, room);
+    return KS_OK;
 }
 
 enum ks_wire_mode ks_room_wire_mode(const struct ks_options *options, const struct ks_cloud *cloud)

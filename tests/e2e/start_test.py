@@ -5,7 +5,7 @@
 import datetime
 import time
 
-from lib import (Sidecar, check_equal, data_of, kinesis, lease_rows, main, make_stream, need_emulators, numbered,
+from lib import (Sidecar, check_equal, data_of, dynamodb, kinesis, lease_rows, main, make_stream, need_emulators, numbered,
                  pull_all, put_kinesis, test, wait_until)
 
 HALF, QUARTER = 1 << 127, 1 << 126
@@ -71,6 +71,20 @@ def each_start_begins_with_the_shards_of_its_instant_and_brings_nothing_older(fo
     for sidecar in (latest, instant, horizon):
         check_equal("have no open lease" in sidecar.said(), False, "a hole is told")
         sidecar.stop()
+
+
+@test(seconds=60)
+def a_stream_that_is_not_there_gets_no_lease_table_until_it_is(folder):
+    sidecar = Sidecar.on_emulators(folder, stream="late", application="late-app").start(ready=False)
+    wait_until(lambda: "stream late cannot be read: no such stream in" in sidecar.said(), 20, "the region is named")
+    wait_until(lambda: "late-app is not there, and is made later: no such stream in" in sidecar.ops("/readyz").body.decode(), 20,
+               "what is waited for")
+    check_equal("late-app" in dynamodb("ListTables")["TableNames"], False, "a table for a stream that is not there")
+    make_stream("late", 1)
+    sidecar.wait_ready()
+    put_kinesis("late", numbered(3, 0))
+    check_equal(numbers(pull_all(sidecar, 3)), [0, 1, 2], "records")
+    sidecar.stop()
 
 
 if __name__ == "__main__":

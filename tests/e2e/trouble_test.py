@@ -139,6 +139,20 @@ def bad_options_are_named_in_one_line(folder):
     check_equal((done.returncode, done.stderr), (0, "kinesis-sidecar: KINESIS_SIDECAR_LEASE_DURATION names no option, "
                                                     "and is ignored\n"), done)
 
+    # A variable that is no option is told also where the start fails of it.
+    for command in (["run"], ["config", "validate"]):
+        done = subprocess.run([BINARY, *command], capture_output=True, text=True, timeout=20, check=False,
+                              env={"PATH": "/bin", "KINESIS_SIDECAR_STREM": "demo"})
+        check_equal(done.returncode, 2, done)
+        check("KINESIS_SIDECAR_STREM names no option" in done.stderr and "missing --stream" in done.stderr, done)
+    # A region that nobody can give is found before the start.
+    for metadata, status, said in (("true", 2, "no region: set AWS_REGION"), ("false", 0, "no region is set: a start asks")):
+        done = subprocess.run([BINARY, "config", "validate", "--stream", "demo", "--application", "demo"],
+                              capture_output=True, text=True, timeout=20, check=False,
+                              env={"PATH": "/bin", "HOME": folder, "AWS_EC2_METADATA_DISABLED": metadata})
+        check_equal(done.returncode, status, done)
+        check(said in done.stderr, done)
+
     # A flag comes before the environment, the environment before the file; each value remembers where it is from.
     with open(f"{folder}/config.json", "w", encoding="utf-8") as file:
         json.dump({"lease_duration_ms": 3000, "checkpoint_interval_ms": 700, "log_level": "warn"}, file)

@@ -496,6 +496,17 @@ static ks_err open_tables(struct dynamodb_store *store, const char *name,
     return KS_OK;
 }
 
+void ks_dynamodb_store_make_when(struct ks_lease_store *port, ks_dynamodb_may_make *may_make,
+                                 void *arg)
+{
+    struct dynamodb_store *const store = KS_LIST_ENTRY(port, struct dynamodb_store, port);
+
+    for (uint32_t at = 0; at < store->table_count; at++) {
+        store->tables[at].may_make = may_make;
+        store->tables[at].may_make_arg = arg;
+    }
+}
+
 ks_err ks_dynamodb_store_open(struct ks_loop *loop, struct ks_aws_client *client, const char *table,
                               const struct ks_dialect *dialect, struct ks_lease_store **ret_store,
                               struct ks_detail *ret_detail)

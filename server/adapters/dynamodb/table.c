@@ -306,6 +306,20 @@ static ks_err put_create(struct ks_bytes *body, const struct ks_dynamodb_table *
     return ks_dynamodb_put_create(body, table->name, table->key);
 }
 
+/* It is not there. */
+static void make(struct ks_dynamodb_table *table)
+{
+    struct ks_detail awaited = {""};
+
+    if (table->may_make == NULL || table->may_make(table->may_make_arg, &awaited)) {
+        call(table, "CreateTable", put_create, created);
+        return;
+    }
+    ks_detail_set(&table->detail, "the table %s is not there, and is made later: %s", table->name,
+                  awaited.text);
+    ask_again(table, KS_DYNAMODB_CREATING_MS);
+}
+
 static void described(void *arg, const struct ks_aws_answer *answer)
 {
     struct ks_dynamodb_table *const table = arg;
@@ -321,7 +335,7 @@ static void described(void *arg, const struct ks_aws_answer *answer)
                       "restart to begin anew");
         unusable(table, KS_FAIL(NOT_FOUND));
     } else if (ks_err_is(answer->err, KS_ERR_NOT_FOUND)) {
-        call(table, "CreateTable", put_create, created);
+        make(table);
     } else if (is_denied(answer) && table->beside != NULL) {
         call(table, "DescribeTable", put_describe_beside, beside_described);
     } else if (!ks_ok(answer->err)) {

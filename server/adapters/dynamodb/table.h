@@ -3,7 +3,7 @@
  *
  * Asks DescribeTable until the table is ACTIVE. One that is not there is made (CreateTable with the
  * keys p and k, PAY_PER_REQUEST); who loses that race waits for the winner's. One with other keys
- * is somebody else's and is never touched. A table that was ready and is gone is not made again:
+ * is somebody else's and is never touched. Whoever opens it may hold back its making for a while. A table that was ready and is gone is not made again:
  * that would forget every checkpoint. An optional one is made by others: while it is not there, it
  * is READY and absent. Goes on asking while it cannot be used, in case somebody
  * repairs it. Loop thread only.
@@ -25,6 +25,9 @@ enum {
     KS_DYNAMODB_ANSWER_MAX = 64 << 10 /* Bytes of a description. */
 };
 
+/* True if a table that is not there may be made now; else the detail says what is waited for. */
+typedef bool ks_dynamodb_may_make(void *arg, struct ks_detail *detail);
+
 struct ks_dynamodb_table {
     struct ks_loop *loop;
     struct ks_aws_client *client;
@@ -39,6 +42,8 @@ struct ks_dynamodb_table {
     ks_err err; /* While UNUSABLE: why. */
     struct ks_detail detail;
     bool was_ready;
+    ks_dynamodb_may_make *may_make; /* NULL: at any time. */
+    void *may_make_arg;
     struct ks_aws_call *call;
     struct ks_timer timer;
 };

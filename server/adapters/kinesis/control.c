@@ -88,6 +88,16 @@ static void plan_probe(struct ks_control *control)
         probe_no_more(control);
 }
 
+/* A stream that is not there is mostly one of another region. */
+static void explain(struct ks_control *control, ks_err err, const struct ks_detail *detail)
+{
+    if (ks_err_is(err, KS_ERR_NOT_FOUND))
+        ks_detail_set(&control->detail, "no such stream in %s, is it the region? %s",
+                      ks_aws_client_region(control->client), detail->text);
+    else
+        control->detail = *detail;
+}
+
 /* What follows from an answer that health has heard. `was`: what the state was before. */
 static void follow(struct ks_control *control, enum ks_store_state was, ks_err err,
                    const struct ks_detail *detail)
@@ -99,12 +109,13 @@ static void follow(struct ks_control *control, enum ks_store_state was, ks_err e
     if (state == KS_STORE_READY)
         ks_detail_set(&control->detail, "%s", "");
     else if (!ks_ok(err))
-        control->detail = *detail;
+        explain(control, err, detail);
     plan_probe(control);
     if (was == state)
         return;
     if (state != KS_STORE_READY)
-        ks_warn("stream %s cannot be read: %s; asking again", control->stream, detail->text);
+        ks_warn("stream %s cannot be read: %s; asking again", control->stream,
+                control->detail.text);
     else if (was != KS_STORE_OPENING)
         ks_info("stream %s: answers again", control->stream);
 }

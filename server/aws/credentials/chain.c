@@ -35,6 +35,11 @@ static void on_fetched(void *arg, struct ks_provider *asked)
             &chain->provider.detail,
             "no AWS credentials: neither the environment, a profile, web identity, a container "
             "endpoint nor an instance role gives them");
+    else if (!ks_ok(asked->err) && !chain->chosen && chain->asked > 0)
+        ks_detail_set(&chain->provider.detail,
+                      "%s; and nothing asked before gave credentials (environment, profile, web "
+                      "identity, container endpoint, as far as they are set)",
+                      asked->detail.text);
     ks_provider_answer(&chain->provider, asked->err);
 }
 

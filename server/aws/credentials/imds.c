@@ -69,6 +69,11 @@ static bool is_true(ks_view text)
     return ks_view_equal_nocase(ks_view_trim(text), KS_VIEW("true"));
 }
 
+bool ks_imds_is_disabled(void)
+{
+    return is_true(setting("AWS_EC2_METADATA_DISABLED", KS_VIEW_NONE));
+}
+
 static ks_err find_base(struct imds *self, const struct ks_profile *profile)
 {
     struct ks_detail *detail = &self->remote.provider.detail;
@@ -265,7 +270,7 @@ static void fetch(struct ks_provider *provider)
 {
     struct imds *self = (struct imds *)provider;
 
-    if (is_true(setting("AWS_EC2_METADATA_DISABLED", KS_VIEW_NONE)))
+    if (ks_imds_is_disabled())
         ks_provider_answer(provider, KS_FAIL(NO_CREDENTIALS));
     else
         ks_profiles_read(&self->profiles);

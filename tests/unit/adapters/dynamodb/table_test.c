@@ -75,6 +75,37 @@ TEST(a_table_in_the_making_is_waited_for)
     finish();
 }
 
+static bool may_make_the_third_time(void *arg, struct ks_detail *detail)
+{
+    uint32_t *const times = arg;
+
+    ks_detail_set(detail, "no such stream");
+    return ++*times == 3;
+}
+
+TEST(a_table_is_made_when_it_may_be_and_until_then_says_what_is_waited_for)
+{
+    static const struct http_step steps[] = {
+        {.status = 400, .body = ERROR("ResourceNotFoundException")},
+        {.status = 400, .body = ERROR("ResourceNotFoundException")},
+        {.status = 400, .body = ERROR("ResourceNotFoundException")},
+        {.body = "{\"TableDescription\":{}}"},
+        {.body = STATUS("ACTIVE")}};
+    uint32_t times = 0;
+
+    begin(steps, 5);
+    table.may_make = may_make_the_third_time;
+    table.may_make_arg = &times;
+    while (times == 0)
+        ks_loop_turn(loop, ks_span_ms(20));
+    EXPECT_STR(table.detail.text,
+               "the table leases is not there, and is made later: no such stream");
+    becomes(KS_STORE_READY);
+    EXPECT_EQ_U64(times, 3);
+    EXPECT_CONTAINS(http_script_request(script, 3), "DynamoDB_20120810.CreateTable");
+    finish();
+}
+
 TEST(an_optional_table_is_not_made)
 {
     static const struct http_step missing[] = {
