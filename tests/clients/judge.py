@@ -20,6 +20,9 @@ What is held unsettled and what is settled when is in story.py; every language t
 
 import base64
 import collections
+import fcntl
+import glob
+import hashlib
 import json
 import os
 import random
@@ -281,10 +284,33 @@ def play(folder, name, way):
     print(f"       {name} by {way}: {dict(judge.told)}", flush=True)
 
 
+def content(*folders):
+    """A hash of all files in these folders."""
+    found = hashlib.sha256()
+    for folder in folders:
+        for path in sorted(glob.glob(os.path.join(folder, "**"), recursive=True)):
+            if os.path.isfile(path):
+                with open(path, "rb") as file:
+                    found.update(path.encode() + b"\0" + file.read())
+    return found.hexdigest()
+
+
 def build(name):
-    script = os.path.join(HERE, CLIENTS[name][0], "build")
-    if os.path.exists(script):
+    """Two clients may share a folder, and judges may run beside each other: one of them builds, if anything has changed."""
+    folder = CLIENTS[name][0]
+    script = os.path.join(HERE, folder, "build")
+    if not os.path.exists(script):
+        return
+    os.makedirs(BUILT, exist_ok=True)
+    made_of = content(os.path.join(ROOT, "proto"), os.path.join(HERE, folder))
+    with open(os.path.join(BUILT, folder + ".built"), "a+", encoding="ascii") as built:
+        fcntl.flock(built, fcntl.LOCK_EX)
+        built.seek(0)
+        if built.read() == made_of:
+            return
+        built.truncate(0)
         subprocess.run([script], check=True, stdin=subprocess.DEVNULL)
+        built.write(made_of)
 
 
 def watch(client, sidecar):
