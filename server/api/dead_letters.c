@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GET /v1/dead-letters, POST /v1/dead-letters/{id}/redrive, /discard. */
+/* GET /v1/dead-letters, /v1/dead-letters/{id}, POST /v1/dead-letters/{id}/redrive, /discard. */
 #include <assert.h>
 
 #include "api/message.h"
 #include "api/routes.h"
 #include "api/subscription.h"
 #include "base/budget.h"
-
-#include "kinesis_sidecar/v1/letters.pb-c.h"
 
 /* What a page of letters takes while its answer is written, beside their payload. */
 enum { ARENA_BYTES = KS_LETTERS_BYTES_MAX + (16 << 20) };
@@ -18,6 +16,7 @@ struct call {
     struct ks_switchboard *board;
     const char *authority; /* Of the request; static. */
     char id[KS_LETTER_ID_MAX + 1];
+    bool text; /* Data as text, where it can be. */
 };
 
 static void closed(struct ks_exchange *exchange)
@@ -75,9 +74,35 @@ static struct ks_exchange *end(struct call *call)
     return exchange;
 }
 
+/* A call about the letter that the path names. NULL: the exchange was answered. */
+static struct call *begin_named(struct ks_exchange *exchange)
+{
+    struct call *call = begin(exchange);
+
+    if (call == NULL ||
+        ks_ok(ks_view_copy_text(exchange->request.part, call->id, sizeof(call->id))))
+        return call;
+    (void)end(call);
+    ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no such dead letter");
+    return NULL;
+}
+
 static void tell_unknown(struct ks_exchange *exchange, const struct ks_letters_answer *answer)
 {
     ks_exchange_problem(exchange, KS_PROBLEM_UNAVAILABLE, "dead letters: %s", answer->detail.text);
+}
+
+static bool read_encoding(struct ks_exchange *exchange, bool *ret_text)
+{
+    ks_view given = KS_VIEW("base64");
+
+    (void)ks_request_param(&exchange->request, "encoding", &given);
+    *ret_text = ks_view_equal(given, KS_VIEW("utf8"));
+    if (*ret_text || ks_view_equal(given, KS_VIEW("base64")))
+        return true;
+    ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
+                        "encoding of dead letters must be base64 or utf8");
+    return false;
 }
 
 /* ---- The list ---- */
@@ -107,8 +132,21 @@ static ks_view worker_of(ks_view claim)
     return ks_view_cut(&claim, '#');
 }
 
+/* The data as it is, or as text where that is wanted and can be. */
+static bool fill_data(struct ks_arena *arena, const struct ks_letter *letter, bool text,
+                      KinesisSidecar__V1__DeadLetter *row)
+{
+    if (text && ks_view_is_utf8(letter->data) &&
+        memchr(letter->data.data == NULL ? (const void *)"" : letter->data.data, '\0',
+               letter->data.size) == NULL)
+        return fill_text(arena, letter->data, &row->text);
+    row->data.len = letter->data.size;
+    row->data.data = (uint8_t *)(uintptr_t)letter->data.data;
+    return true;
+}
+
 static bool fill_row(const struct ks_exchange *exchange, struct ks_arena *arena,
-                     const struct ks_letter *letter, KinesisSidecar__V1__DeadLetter *row)
+                     const struct ks_letter *letter, bool text, KinesisSidecar__V1__DeadLetter *row)
 {
     kinesis_sidecar__v1__dead_letter__init(row);
     row->sub_sequence_number = letter->sub_sequence < 0 ? 0 : letter->sub_sequence;
@@ -121,9 +159,7 @@ static bool fill_row(const struct ks_exchange *exchange, struct ks_arena *arena,
     row->expires_at = letter->expires_ms;
     row->redriven = letter->claim.size > 0 ||
                     ks_switchboard_is_redriven(exchange->subscription->board, letter->id);
-    row->data.len = letter->data.size;
-    row->data.data = (uint8_t *)(uintptr_t)letter->data.data;
-    return fill_text(arena, letter->id, &row->id) &&
+    return fill_data(arena, letter, text, row) && fill_text(arena, letter->id, &row->id) &&
            fill_text(arena, letter->stream, &row->stream) &&
            fill_text(arena, letter->shard_id, &row->shard_id) &&
            fill_text(arena, letter->sequence, &row->sequence_number) &&
@@ -133,7 +169,7 @@ static bool fill_row(const struct ks_exchange *exchange, struct ks_arena *arena,
 }
 
 static bool fill_page(const struct ks_exchange *exchange, struct ks_arena *arena,
-                      const struct ks_letters_answer *answer,
+                      const struct ks_letters_answer *answer, bool text,
                       KinesisSidecar__V1__DeadLettersResponse *response)
 {
     kinesis_sidecar__v1__dead_letters_response__init(response);
@@ -144,7 +180,7 @@ static bool fill_page(const struct ks_exchange *exchange, struct ks_arena *arena
     for (uint32_t i = 0; i < answer->count; i++) {
         KinesisSidecar__V1__DeadLetter *row = ks_arena_take(arena, sizeof(*row));
 
-        if (row == NULL || !fill_row(exchange, arena, &answer->letters[i], row))
+        if (row == NULL || !fill_row(exchange, arena, &answer->letters[i], text, row))
             return false;
         response->dead_letters[response->n_dead_letters++] = row;
         if (answer->more)
@@ -155,6 +191,7 @@ static bool fill_page(const struct ks_exchange *exchange, struct ks_arena *arena
 
 static void listed(void *arg, const struct ks_letters_answer *answer)
 {
+    const bool text = ((const struct call *)arg)->text;
     struct ks_exchange *exchange = end(arg);
     KinesisSidecar__V1__DeadLettersResponse response;
     struct ks_arena arena;
@@ -164,7 +201,7 @@ static void listed(void *arg, const struct ks_letters_answer *answer)
     ks_arena_init(&arena, ARENA_BYTES);
     if (answer->outcome != KS_DONE)
         tell_unknown(exchange, answer);
-    else if (fill_page(exchange, &arena, answer, &response))
+    else if (fill_page(exchange, &arena, answer, text, &response))
         ks_exchange_message(exchange, &response.base);
     else
         ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "no memory for the answer");
@@ -179,6 +216,7 @@ void ks_handle_dead_letters(struct ks_exchange *exchange)
     ks_view scope;
     uint64_t most;
     struct call *call;
+    bool text;
 
     if (store == NULL ||
         !ks_request_number(exchange, "page_size", 1, KS_LETTERS_PAGE_MAX, 100, &most))
@@ -192,9 +230,53 @@ void ks_handle_dead_letters(struct ks_exchange *exchange)
                             "scope is fleet, or left out: the list has all letters of the store");
         return;
     }
+    if (!read_encoding(exchange, &text))
+        return;
     call = begin(exchange);
-    if (call != NULL)
-        store->vtable->list(store, after, (uint32_t)most, listed, call);
+    if (call == NULL)
+        return;
+    call->text = text;
+    store->vtable->list(store, after, (uint32_t)most, listed, call);
+}
+
+/* ---- One ---- */
+
+static void found(void *arg, const struct ks_letters_answer *answer)
+{
+    const bool text = ((const struct call *)arg)->text;
+    struct ks_exchange *exchange = end(arg);
+    KinesisSidecar__V1__DeadLetter row;
+    struct ks_arena arena;
+
+    if (exchange == NULL)
+        return;
+    ks_arena_init(&arena, ARENA_BYTES);
+    if (answer->outcome != KS_DONE)
+        tell_unknown(exchange, answer);
+    else if (answer->count == 0)
+        ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no such dead letter");
+    else if (fill_row(exchange, &arena, &answer->letters[0], text, &row))
+        ks_exchange_message(exchange, &row.base);
+    else
+        ks_exchange_problem(exchange, KS_PROBLEM_EXHAUSTED, "no memory for the answer");
+    ks_arena_free(&arena);
+    ks_exchange_wake(exchange);
+}
+
+void ks_handle_dead_letter(struct ks_exchange *exchange)
+{
+    struct ks_dead_letters *store = store_of(exchange);
+    struct call *call;
+    bool text;
+
+    if (store == NULL || !read_encoding(exchange, &text) ||
+        !ks_exchange_hold(exchange, KS_LETTERS_BYTES_MAX))
+        return;
+    call = begin_named(exchange);
+    if (call == NULL)
+        return;
+    call->text = text;
+    store->vtable->find(store, ks_view_text(call->id), found, call);
 }
 
 /* ---- Discard ---- */
@@ -221,19 +303,6 @@ static void discarded(void *arg, const struct ks_letters_answer *answer)
         ks_exchange_wake(exchange);
     }
     (void)end(call);
-}
-
-/* A call about the letter that the path names. NULL: the exchange was answered. */
-static struct call *begin_named(struct ks_exchange *exchange)
-{
-    struct call *call = begin(exchange);
-
-    if (call == NULL ||
-        ks_ok(ks_view_copy_text(exchange->request.part, call->id, sizeof(call->id))))
-        return call;
-    (void)end(call);
-    ks_exchange_problem(exchange, KS_PROBLEM_NOT_FOUND, "no such dead letter");
-    return NULL;
 }
 
 void ks_handle_dead_letter_discard(struct ks_exchange *exchange)

@@ -8,6 +8,7 @@
 #ifndef KS_API_MESSAGE_H
 #define KS_API_MESSAGE_H
 
+#include "kinesis_sidecar/v1/letters.pb-c.h"
 #include "kinesis_sidecar/v1/problem.pb-c.h"
 #include "kinesis_sidecar/v1/record.pb-c.h"
 #include "kinesis_sidecar/v1/settle.pb-c.h"

@@ -31,6 +31,8 @@ int ks_command_resume(int argc, char *const *argv, char *const *environment);
 int ks_command_release(int argc, char *const *argv, char *const *environment);
 int ks_command_seek(int argc, char *const *argv, char *const *environment);
 int ks_command_skip(int argc, char *const *argv, char *const *environment);
+/* dead-letters [list | count | show ID | redrive ID .. | discard ID ..]: the records that were given up. */
+int ks_command_dead_letters(int argc, char *const *argv, char *const *environment);
 /* quit: gives every lease back, and ends the sidecar then. */
 int ks_command_quit(int argc, char *const *argv, char *const *environment);
 

@@ -35,7 +35,7 @@ struct question {
 
 static ks_err write_target(const struct question *question, struct ks_bytes *target)
 {
-    char separator = '?';
+    char separator = strchr(question->path, '?') == NULL ? '?' : '&';
 
     KS_TRY(ks_bytes_append(target, ks_view_text(question->path)));
     if (question->part != NULL)

@@ -15,8 +15,9 @@ enum {
     KS_LOOK_PAGES_MAX = 1000  /* Of one list: 65,536 shards, the most there can be, are seven. */
 };
 
-/* GET `path`, with `part` (NULL: none) percent-encoded behind it, of `subscription` (NULL: it is not said). The message
- * lives as long as the arena, which begins here and is the caller's to free in any case. False: it complained. */
+/* GET `path`, which may have a query where there is no part, with `part` (NULL: none) percent-encoded behind it, of
+ * `subscription` (NULL: it is not said). The message lives as long as the arena, which begins here and is the caller's
+ * to free in any case. False: it complained. */
 bool ks_look(const struct ks_call *call, const char *path, const char *part,
              const char *subscription, const ProtobufCMessageDescriptor *type,
              struct ks_arena *arena, ProtobufCMessage **ret_message);

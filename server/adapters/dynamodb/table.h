@@ -2,8 +2,8 @@
 /* table.h - the DynamoDB table as such: is it there, is it ours, is it ready?
  *
  * Asks DescribeTable until the table is ACTIVE. One that is not there is made (CreateTable with the
- * keys p and k, PAY_PER_REQUEST); who loses that race waits for the winner's. One with other keys
- * is somebody else's and is never touched. Whoever opens it may hold back its making for a while. A table that was ready and is gone is not made again:
+ * keys p and k, PAY_PER_REQUEST), when the caller allows it; who loses that race waits for the winner's. One with
+ * other keys is somebody else's and is never touched. A table that was ready and is gone is not made again:
  * that would forget every checkpoint. An optional one is made by others: while it is not there, it
  * is READY and absent. Goes on asking while it cannot be used, in case somebody
  * repairs it. Loop thread only.

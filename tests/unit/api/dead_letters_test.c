@@ -38,6 +38,30 @@ TEST(a_dead_letter_is_persisted_with_its_record_and_its_reason)
     rig_end(&rig);
 }
 
+TEST(one_letter_is_told_by_its_id_also_as_text)
+{
+    const char *answer;
+    const char *id;
+
+    rig_begin(&rig);
+    stage_put(&rig.stage, 0, 1); /* Its data is "0". */
+    id = rig_member(rig_pull(&rig, "/v1/records"), "ack_id");
+    EXPECT_CONTAINS(settle(id, "dead_letter", ""), "\"persisted\":true");
+    id = rig_member(rig_call(&rig, "GET", "/v1/dead-letters?encoding=utf8", ""), "id");
+    (void)snprintf(target, sizeof(target), "/v1/dead-letters/%s", id);
+    answer = rig_call(&rig, "GET", target, "");
+    EXPECT_CONTAINS(answer, "\"data\":\"MA==\"");
+    EXPECT_CONTAINS(answer, "\"text\":\"\"");
+    (void)snprintf(target, sizeof(target), "/v1/dead-letters/%s?encoding=utf8", id);
+    answer = rig_call(&rig, "GET", target, "");
+    EXPECT_CONTAINS(answer, "\"data\":\"\"");
+    EXPECT_CONTAINS(answer, "\"text\":\"0\"");
+    EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/dead-letters/none", ""), "404");
+    EXPECT_CONTAINS(rig_call(&rig, "GET", "/v1/dead-letters?encoding=json", ""),
+                    "encoding of dead letters must be base64 or utf8");
+    rig_end(&rig);
+}
+
 TEST(a_discarded_letter_is_gone_and_an_unknown_one_is_404)
 {
     uint64_t events;
