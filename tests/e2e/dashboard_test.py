@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The dashboard as a page: its headers, that it can do nothing but read, and that all it asks for is there. What it looks
+"""The dashboard as a page: its headers, which orders it gives, and that all it asks for is there. What it looks
 like in a browser is tests/e2e/browser."""
 
 import base64
@@ -9,7 +9,7 @@ import html.parser
 import os
 import re
 
-from lib import Sidecar, call, check, check_equal, main, test
+from lib import ROOT, Sidecar, call, check, check_equal, main, test
 
 
 class Page(html.parser.HTMLParser):
@@ -69,17 +69,32 @@ def what_it_shows_is_text_and_what_it_asks_for_is_there(folder):
     script = "".join(Page(sidecar.call("GET", "/").body.decode()).texts["script"])
     for way in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval", "Function(", "srcdoc"):
         check(way not in script, way)
-    check("method:" not in script, "it only reads")
-    paths = sorted(set(re.findall(r'"(/v1/[a-z-]+)"', script)))
+    check_equal(re.findall(r"method: .*?[,}]", script), ['method: "POST",'], "one place gives orders")
+    orders = sorted(set(re.findall(r'path: (?:\(of\) => )?["`](/v1/[^"`]+)', script)))
+    check_equal(orders, ["/v1/dead-letters/${encodeURIComponent(of)}/discard", "/v1/dead-letters/${encodeURIComponent(of)}/redrive",
+                         "/v1/dead-letters/redrive", "/v1/drain", "/v1/leases/${encodeURIComponent(of)}/release", "/v1/pause",
+                         "/v1/resume", "/v1/seek"], "orders")
+    for path in orders:
+        path = path.replace("${encodeURIComponent(of)}", "x")
+        check("POST" in sidecar.call("OPTIONS", path).headers["Allow"], path)
+    paths = sorted(set(re.findall(r'"(/v1/[a-z-]+)"', script)) - set(orders))
     check_equal(paths, ["/v1/dead-letters", "/v1/events", "/v1/sessions", "/v1/shards", "/v1/status", "/v1/workers"], "paths")
     for path in paths:
         check_equal(sidecar.call("OPTIONS", path).headers["Allow"], "GET", path)
+    # Each name of a trouble has its section in the documents.
+    with open(os.path.join(ROOT, "docs", "TROUBLE.md"), encoding="utf-8") as file:
+        sections = set(re.findall(r"^## ([a-z-]+)$", file.read(), flags=re.MULTILINE))
+    kinds = re.search(r"const KINDS = \[(.*?)\]", script, flags=re.DOTALL).group(1).replace('"', "").replace("_", "-").split(", ")
+    named = set(kinds) | set(re.findall(r'section: "([a-z-]+)"', script))
+    check_equal(named, sections, "sections of docs/TROUBLE.md")
+    told = sidecar.get("/v1/openapi.json")["components"]["schemas"]["Shard"]["properties"]["trouble"]["enum"]
+    check_equal(set(told) - {"none", None}, {kind.replace("-", "_") for kind in kinds}, "kinds of trouble")
     told = sidecar.get("/v1/openapi.json")
     for path in ("/v1/shards", "/v1/workers", "/v1/sessions", "/v1/dead-letters"):
         names = [param["name"] for param in told["paths"][path]["get"]["parameters"]]
         check({"page_size", "page_token", "subscription"} <= set(names), path, names)
     # What it takes of the answers is there, by the document.
-    for name, schema in (("shard", "Shard"), ("worker", "Worker"), ("status", "Status")):
+    for name, schema in (("shard", "Shard"), ("worker", "Worker"), ("status", "Status"), ("letter", "DeadLetter")):
         members = set(re.findall(rf"\b{name}\.([a-z]+(?:_[a-z]+)*)\b", script)) - {"entries"}
         unknown = members - set(told["components"]["schemas"][schema]["properties"])
         check_equal(unknown, set(), name)
