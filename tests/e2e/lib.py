@@ -287,6 +287,7 @@ class Sidecar:
                         "listen": f"127.0.0.1:{self.port}", "ops_listen": f"127.0.0.1:{self.ops_port}"}
         self.options.update(options)
         self.wrapper = []  # A program that starts it, and its words.
+        self.binary = None  # Its program; None: BINARY.
         self.process = None
 
     @staticmethod
@@ -319,7 +320,7 @@ class Sidecar:
         return args
 
     def start(self, ready=True):
-        self.process = spawn([*self.wrapper, BINARY, "run", *self.args], self.log, env=self.env)
+        self.process = spawn([*self.wrapper, self.binary or BINARY, "run", *self.args], self.log, env=self.env)
         if ready:
             self.wait_ready()
         return self
@@ -371,7 +372,7 @@ class Sidecar:
     def command(self, *args, stdin=None, seconds=30):
         """A subcommand of the binary, told where this sidecar is."""
         where = ["--listen", self.options["listen"], "--ops-listen", self.options["ops_listen"]]
-        return subprocess.run([BINARY, *args, *where], input=stdin, capture_output=True, timeout=seconds * PATIENCE,
+        return subprocess.run([self.binary or BINARY, *args, *where], input=stdin, capture_output=True, timeout=seconds * PATIENCE,
                               env=self.env, check=False)
 
     def said(self):
