@@ -601,6 +601,7 @@ install: all  ## Install the program, its manual page, completions and unit of s
 	@UNIT_BINDIR=$(prefix)/bin deploy/release/files $(BIN) $(DESTDIR)$(prefix)
 
 release: deps-static-amd64 deps-static-arm64 deps-release  ## Build what is released, for amd64 and arm64, into build/release.
+	@deploy/release/clean
 	$(AGAIN) VARIANT=static-amd64 all
 	$(AGAIN) VARIANT=static-arm64 all
 	@deploy/release/release build/release
