@@ -514,8 +514,8 @@ bare:  ## Build a bare Debian 12 with debootstrap and do `make run`, `make demo`
 	@tests/bare $(STEPS)
 
 # One after the other; each ends with a total of its own.
-PROOFS := mutants seeds san soak operations load seccomp calls cross-check cross-check-dynamodb cross-check-s3 cross-check-patterns schemathesis interop-flips bare release-check
-proof:  ## Run the long proofs: mutants, seeds, san, soak, operations, load, seccomp, calls, cross-check, cross-check-dynamodb, cross-check-s3, cross-check-patterns, schemathesis, interop-flips, bare, release-check; one after the other.
+PROOFS := mutants seeds san soak operations load seccomp calls cross-check cross-check-dynamodb cross-check-s3 cross-check-patterns schemathesis interop-flips bare release-check upgrade-check
+proof:  ## Run the long proofs: mutants, seeds, san, soak, operations, load, seccomp, calls, cross-check, cross-check-dynamodb, cross-check-s3, cross-check-patterns, schemathesis, interop-flips, bare, release-check, upgrade-check; one after the other.
 	@failed=; for one in $(PROOFS); do \
 	    echo "== make $$one"; $(MAKE) $$one || failed="$$failed $$one"; \
 	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
@@ -612,10 +612,15 @@ release: deps-static-amd64 deps-static-arm64 deps-release  ## Build what is rele
 deploy-check: deps-deploy all  ## Judge what deploy/ has: charts and manifests by schemas of Kubernetes, alerts, the demo, the image, the unit.
 	@tests/deploy/run
 
-RELEASE_TESTS := $(sort $(wildcard tests/release/*_test.py))
+RELEASE_TESTS := $(filter-out %/upgrade_test.py,$(sort $(wildcard tests/release/*_test.py)))
 .PHONY: release-check
 release-check: deps deps-release-check release  ## Prove what is released: names in an empty root, the image by buildah, arm64 by qemu; as root.
 	@TEST_SECONDS=3600 $(RUN) release -- $(RELEASE_TESTS)
+
+# tests/release/build-old says which version is the older one, and keeps what it built in build/upgrade.
+.PHONY: upgrade-check
+upgrade-check: deps all $(DOUBLES)  ## Upgrade a fleet from an older version, OLD=COMMIT or the last release, to this one and back, under load.
+	@old=$$(tests/release/build-old $(OLD)) && KS_OLD=$$old $(RUN) upgrade -- tests/release/upgrade_test.py
 
 # --- The rest ----------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the scripts of a release refuse, each in a sentence: a tree that is no commit, and a version that
-is none."""
+"""What the scripts of a release refuse, each in a sentence: a tree that is no commit, a version that is none, and an older
+version that the clone does not have."""
 
 import glob
 import os
@@ -10,7 +10,7 @@ import subprocess
 
 from lib import ROOT, check, check_equal, main, test
 
-PLACES = ("Makefile", "deploy/release", "server/main/version.h", "tests/deps")
+PLACES = ("Makefile", "deploy/release", "server/main/version.h", "tests/deps", "tests/release/build-old")
 
 
 def checkout(folder, commit=True):
@@ -90,6 +90,16 @@ def version_that_is_not_three_numbers_is_refused(folder):
     for version in ("1.2", "v1.2.3", "1.2.3-rc1"):
         done = run(tree, "deploy/release/versions", version)
         check_equal((done.returncode, done.stderr), (1, f"versions: {version}: three numbers, such as 1.2.3\n"), done)
+
+
+@test()
+def older_version_that_the_clone_lacks_is_refused(folder):
+    tree = checkout(folder)
+    for args in ([], ["v9.9.9"]):
+        done = run(tree, "tests/release/build-old", *args)
+        check_equal((done.returncode, done.stdout), (1, ""), done)
+        check(done.stderr.startswith("build-old: the commit ") and "git fetch --tags --unshallow" in done.stderr and
+              "make upgrade-check OLD=COMMIT" in done.stderr, done)
 
 
 if __name__ == "__main__":
