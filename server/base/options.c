@@ -127,7 +127,8 @@ static size_t distance(ks_view a, const char *b)
     return row[b_size];
 }
 
-static ks_err refuse_unknown(const struct reading *reading, ks_view name, const char *where)
+/* The config file has the name itself as its key, not the flag. */
+static ks_err refuse_unknown(const struct reading *reading, ks_view name, bool in_file)
 {
     char nearest[NAME_SIZE + 2];
     char quoted[KS_QUOTE_SIZE];
@@ -141,8 +142,12 @@ static ks_err refuse_unknown(const struct reading *reading, ks_view name, const 
     }
     derive_flag(meanings[best].name, nearest);
     ks_option_quote(name, quoted);
-    ks_detail_set(reading->detail, "unknown option %s%s; the nearest is %s", quoted, where,
-                  nearest);
+    if (in_file)
+        ks_detail_set(reading->detail,
+                      "unknown option %s in the config file; the nearest is \"%s\"", quoted,
+                      meanings[best].name);
+    else
+        ks_detail_set(reading->detail, "unknown option %s; the nearest is %s", quoted, nearest);
     return KS_FAIL(INVALID);
 }
 
@@ -341,7 +346,7 @@ static ks_err find_flag(struct reading *reading, int argc, char *const *argv, in
     name = ks_view_of(name.data + 2, name.size - 2);
     option = find(name, true);
     if (option == KS_OPTIONS)
-        return refuse_unknown(reading, name, "");
+        return refuse_unknown(reading, name, false);
     if (reading->flags[option] != NULL) {
         return ks_err_because(KS_FAIL(INVALID), reading->detail, "%.*s is given twice",
                               (int)name.size + 2, argv[*at]);
@@ -386,7 +391,7 @@ static ks_err set_from_member(struct reading *reading, const char *name,
     bool number;
 
     if (option == KS_OPTIONS)
-        return refuse_unknown(reading, ks_view_text(name), " in the config file");
+        return refuse_unknown(reading, ks_view_text(name), true);
     if (source == KS_OPTION_SUBSCRIPTION && !meanings[option].own)
         return ks_err_because(KS_FAIL(INVALID), reading->detail,
                               "--config: \"%s\" is an option of the process, not of a subscription",

@@ -167,6 +167,33 @@ def bad_options_are_named_in_one_line(folder):
     sidecar.stop()
 
 
+@test(seconds=30)
+def config_file_of_another_version_is_refused_with_the_option_and_what_is_allowed(folder):
+    # Keys that look like older or newer ones, and values of other forms than this version takes.
+    cases = [
+        ({"lease_duration": 5000}, 'unknown option "lease_duration" in the config file; the nearest is "lease_duration_ms"'),
+        ({"lease-duration-ms": 5000}, 'unknown option "lease-duration-ms" in the config file; the nearest is "lease_duration_ms"'),
+        ({"lease_duration_ms": "5s"}, '--config: "lease_duration_ms" wants a number'),
+        ({"lease_duration_ms": 900}, '--lease-duration-ms (file): "900" is not a number from 1000 to 600000'),
+        ({"lease_stealing": True}, '--config: "lease_stealing" wants a text in quotation marks'),
+        ({"retrieval": "enhanced"}, '--retrieval (file): "enhanced" is not one of polling | fanout'),
+        ({"dead_letters": "file:x"}, "--dead-letters: wants table, s3://BUCKET/PREFIX, sqlite:PATH, sqs:QUEUE_URL, sns:TOPIC_ARN "
+                                     "or kinesis:STREAM"),
+        ({"subscriptions": [{"stream": "s", "application": "a", "checkpoint_interval": 5}]},
+         'subscription 1: unknown option "checkpoint_interval" in the config file; the nearest is "checkpoint_interval_ms"'),
+        ({"subscriptions": [{"stream": "s", "application": "a", "listen": "127.0.0.1:9"}]},
+         'subscription 1: --config: "listen" is an option of the process, not of a subscription'),
+    ]
+    path = os.path.join(folder, "config.json")
+    for content, said in cases:
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(content, file)
+        done = subprocess.run([BINARY, "config", "validate", "--stream", "demo", "--application", "demo", "--config", path],
+                              env=dict(os.environ, AWS_REGION="us-east-1"), capture_output=True, text=True,
+                              timeout=20 * PATIENCE, check=False)
+        check_equal((done.returncode, done.stderr), (2, f"kinesis-sidecar: {said}\n"), content)
+
+
 @test(seconds=40)
 def openssl_without_digests_is_refused_in_a_sentence(folder):
     conf, log = os.path.join(folder, "openssl.cnf"), os.path.join(folder, "refused.log")

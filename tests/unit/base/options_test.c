@@ -227,7 +227,8 @@ TEST(a_bad_file_is_told_with_its_key_or_its_line)
 {
     expect_file_refused("{\"max_leases\":1,\n}", "line 2: ");
     expect_file_refused("{\"max_lease\":1}", "unknown option \"max_lease\" in the config file");
-    EXPECT_CONTAINS(detail.text, "--max-leases");
+    EXPECT_CONTAINS(detail.text, "the nearest is \"max_leases\"");
+    expect_file_refused("{\"max-leases\":1}", "the nearest is \"max_leases\"");
 }
 
 TEST(a_file_must_say_each_thing_once_and_in_its_kind)
@@ -308,7 +309,7 @@ TEST(a_bad_subscription_is_told_with_its_number)
     expect_list_refused("[{\"stream\":\"s\",\"application\":\"a\",\"listen\":\"x\"}]",
                         "subscription 1: --config: \"listen\" is an option of the process");
     expect_list_refused("[{\"stream\":\"s\",\"stream\":\"s\"}]", "\"stream\" twice");
-    expect_list_refused("[{\"strem\":\"s\"}]", "the nearest is --stream");
+    expect_list_refused("[{\"strem\":\"s\"}]", "the nearest is \"stream\"");
     expect_list_refused("[{\"stream\":\"s t\",\"application\":\"a\"}]", "subscription 1: --stream");
     expect_list_refused(
         "[" GOOD ",{\"stream\":\"t\",\"application\":"
