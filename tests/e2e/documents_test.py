@@ -65,4 +65,32 @@ def no_field_of_the_protos_changes(_):
         check_equal(sorted(found), file.read().splitlines(), "proto/golden/fields")
 
 
+def anchors_of(path):
+    """The names by which a page's headings are linked, as GitHub makes them."""
+    with open(path, encoding="utf-8") as file:
+        headings = re.findall(r"^#+ (.*)$", file.read(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@test()
+def links_of_the_documents_lead_to_a_file_and_a_heading(_):
+    pages = documents()
+    for top in "client-stubs", "deploy", "server", "proto":
+        pages += [path for path in glob.glob(os.path.join(ROOT, top, "**", "*.md"), recursive=True)
+                  if not {"node_modules", "vendor", "target", "build"} & set(os.path.relpath(path, ROOT).split(os.sep))]
+    seen, broken = 0, []
+    for path in pages:
+        with open(path, encoding="utf-8") as file:
+            links = re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", file.read())
+        for name, anchor in links:
+            if ":" in name:
+                continue  # Of the web.
+            seen += 1
+            target = os.path.normpath(os.path.join(os.path.dirname(path), name)) if name else path
+            if not os.path.exists(target) or (anchor and target.endswith(".md") and anchor not in anchors_of(target)):
+                broken.append(f"{os.path.relpath(path, ROOT)}: {name}{'#' + anchor if anchor else ''}")
+    check_equal(broken, [], "links that lead nowhere")
+    check(seen > 100, "there are few links:", seen)
+
+
 main()
