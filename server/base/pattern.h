@@ -98,4 +98,15 @@ bool ks_pattern_reads_data(const struct ks_pattern *pattern);
  * beside its own in the pattern. So the time is at most the size of the data times the size of the pattern. */
 bool ks_pattern_matches(const struct ks_pattern *pattern, const struct ks_pattern_record *record);
 
+/* A record that is matched in parts, so that nothing else waits for all of it. */
+struct ks_pattern_match;
+/* The memory for one, 3 KiB; the caller frees it with ks_free(). NULL: no memory. */
+struct ks_pattern_match *ks_pattern_match_new(void);
+/* Begins; what the record views and the pattern must outlive it. What was begun before is forgotten. */
+void ks_pattern_match_begin(struct ks_pattern_match *match, const struct ks_pattern *pattern,
+                            const struct ks_pattern_record *record);
+/* Goes on until about `units` bytes were looked at, one test of one value more at most. Returns true when it is known
+ * whether the record passes; it is not called again then. `units` (not NULL) becomes what is left of it. */
+bool ks_pattern_match_go_on(struct ks_pattern_match *match, uint64_t *units, bool *ret_passes);
+
 #endif

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/budget.h"
 #include "base/pattern_parts.h"
 
 #include <stdio.h>
 
 enum { NUMBER_SIZE = 32 };
 
-/* The data of a record is read once for each way to match. An open bracket is a frame. The result of a value is known
+/* The data of a record is read once for each way to match, in parts if somebody wants that: between two tests of a
+ * value, or two tokens, the walk says all. An open bracket is a frame. The result of a value is known
  * when its last token is read, and becomes a part of the result of its frame. */
 
 struct result {
@@ -25,6 +27,10 @@ enum child_state { CHILD_UNSEEN, CHILD_FAILED, CHILD_MATCHES };
 
 struct walk {
     const struct ks_pattern *pattern;
+    struct ks_pattern_reader reader;
+    struct ks_pattern_trial trial; /* Of a value of the data .. */
+    bool on_trial;                 /* .. while it is not decided. */
+    uint64_t spent;                /* Bytes that were looked at, and names that were compared. */
     struct frame frames[KS_PATTERN_DEPTH_MAX];
     uint32_t depth;
     uint32_t skipped; /* Open brackets of a value that the pattern does not name. */
@@ -35,7 +41,7 @@ struct walk {
     uint8_t children[KS_PATTERN_NODES_MAX];
 };
 
-enum reading { READING_NOT_JSON, READING_FAILS, READING_MATCHES };
+enum reading { READING_NOT_JSON, READING_FAILS, READING_MATCHES, READING_ON };
 
 static bool has_values(const struct ks_pattern_node *node)
 {
@@ -107,18 +113,20 @@ static void open_value(struct walk *walk, bool array)
     walk->frames[walk->depth++] =
         (struct frame){.node = node, .array = array, .present = KS_PATTERN_NONE};
     for (uint16_t child = nodes[node].child; !array && child != KS_PATTERN_NONE;
-         child = nodes[child].sibling)
+         child = nodes[child].sibling, walk->spent++)
         walk->children[child] = CHILD_UNSEEN;
 }
 
 /* Every child matches; a child without a value matches if it requires none. */
-static bool object_matches(const struct walk *walk, uint16_t node)
+static bool object_matches(struct walk *walk, uint16_t node)
 {
     const struct ks_pattern_node *nodes = walk->pattern->nodes;
 
     for (uint16_t child = nodes[node].child; child != KS_PATTERN_NONE;
          child = nodes[child].sibling) {
         uint8_t state = walk->children[child];
+
+        walk->spent++;
         if (state == CHILD_FAILED || (state == CHILD_UNSEEN && has_values(&nodes[child])))
             return false;
     }
@@ -153,8 +161,10 @@ static void take_name(struct walk *walk, const struct ks_pattern_token *token)
     uint16_t child = nodes[walk->frames[walk->depth - 1].node].child;
 
     while (child != KS_PATTERN_NONE &&
-           !ks_pattern_text_equal(token->text, token->escaped, nodes[child].name))
+           !ks_pattern_text_equal(token->text, token->escaped, nodes[child].name)) {
         child = nodes[child].sibling;
+        walk->spent++;
+    }
     walk->node = child;
 }
 
@@ -165,6 +175,33 @@ static void skip_token(struct walk *walk, enum ks_pattern_token_kind kind)
         walk->skipped++;
     else if (kind == KS_PATTERN_OBJECT_END || kind == KS_PATTERN_ARRAY_END)
         walk->skipped--;
+}
+
+/* A value of a field with tests is tried: go_on() makes them. */
+static void take_scalar(struct walk *walk, const struct ks_pattern_token *token)
+{
+    const struct ks_pattern_node *node = &walk->pattern->nodes[walk->node];
+
+    if (node->kind != KS_PATTERN_VALUES) {
+        give(walk, walk->node, match_scalar(walk->pattern, node, token));
+        return;
+    }
+    walk->on_trial = true;
+    walk->trial = (struct ks_pattern_trial){.value = ks_pattern_value_of(token),
+                                            .tests = walk->pattern->tests + node->first_test,
+                                            .count = node->test_count};
+}
+
+static void go_on_with_trial(struct walk *walk)
+{
+    struct result result = {.matches = false, .present = KS_PATTERN_NONE};
+    enum ks_pattern_verdict verdict = ks_pattern_trial_step(&walk->trial, &walk->spent);
+
+    if (verdict == KS_PATTERN_UNDECIDED)
+        return;
+    walk->on_trial = false;
+    result.matches = verdict == KS_PATTERN_PASSES;
+    give(walk, walk->node, result);
 }
 
 static void take_token(struct walk *walk, const struct ks_pattern_token *token)
@@ -183,38 +220,48 @@ static void take_token(struct walk *walk, const struct ks_pattern_token *token)
     case KS_PATTERN_FALSE:
     case KS_PATTERN_NULL:
         if (walk->node != KS_PATTERN_NONE)
-            give(walk, walk->node,
-                 match_scalar(walk->pattern, &walk->pattern->nodes[walk->node], token));
+            take_scalar(walk, token);
         break;
     case KS_PATTERN_END:
     case KS_PATTERN_WRONG: break;
     }
 }
 
-/* Reads the data to its end. With KS_PATTERN_NONE for `node` any JSON matches. */
-static enum reading read_data(const struct ks_pattern *pattern, uint16_t node, ks_view data)
+/* With KS_PATTERN_NONE for `node` any JSON matches. */
+static void begin_data(struct walk *walk, const struct ks_pattern *pattern, uint16_t node,
+                       ks_view data)
 {
-    KS_UNFILLED struct walk walk;
-    struct ks_pattern_reader reader;
+    walk->pattern = pattern;
+    walk->depth = 0;
+    walk->skipped = 0;
+    walk->node = node;
+    walk->on_trial = false;
+    walk->result = (struct result){.matches = true};
+    ks_pattern_reader_init(&walk->reader, data);
+}
+
+/* Reads the data on, to its end unless `most` is spent before. */
+static enum reading read_data(struct walk *walk, uint64_t most)
+{
     struct ks_pattern_token token = {.kind = KS_PATTERN_NULL};
 
-    walk.pattern = pattern;
-    walk.depth = 0;
-    walk.skipped = 0;
-    walk.node = node;
-    walk.result = (struct result){.matches = true};
-    ks_pattern_reader_init(&reader, data);
-    for (;;) {
-        ks_pattern_reader_next(&reader, &token);
+    while (walk->spent < most) {
+        if (walk->on_trial) {
+            go_on_with_trial(walk);
+            continue;
+        }
+        ks_pattern_reader_next(&walk->reader, &token);
+        walk->spent += 1 + token.text.size;
         if (token.kind == KS_PATTERN_WRONG)
             return READING_NOT_JSON;
         if (token.kind == KS_PATTERN_END)
-            return walk.result.matches ? READING_MATCHES : READING_FAILS;
-        if (walk.skipped > 0)
-            skip_token(&walk, token.kind);
+            return walk->result.matches ? READING_MATCHES : READING_FAILS;
+        if (walk->skipped > 0)
+            skip_token(walk, token.kind);
         else
-            take_token(&walk, &token);
+            take_token(walk, &token);
     }
+    return READING_ON;
 }
 
 /* The fields of a record beside its data. */
@@ -239,6 +286,20 @@ static bool read_field(const struct ks_pattern_record *record, ks_view name,
     return true;
 }
 
+/* What metadata_matches() may look at. */
+static uint64_t metadata_units(const struct ks_pattern *pattern, const struct ks_pattern_way *way,
+                               const struct ks_pattern_record *record)
+{
+    uint64_t units = 1;
+
+    for (uint16_t i = pattern->nodes[way->root].child; i != KS_PATTERN_NONE;
+         i = pattern->nodes[i].sibling)
+        if (i != way->data)
+            units +=
+                (1 + pattern->nodes[i].test_count) * (NUMBER_SIZE + record->partition_key.size);
+    return units;
+}
+
 static bool metadata_matches(const struct ks_pattern *pattern, const struct ks_pattern_way *way,
                              const struct ks_pattern_record *record)
 {
@@ -260,33 +321,105 @@ static bool metadata_matches(const struct ks_pattern *pattern, const struct ks_p
     return true;
 }
 
-static bool filter_matches(const struct ks_pattern *pattern, const struct ks_pattern_filter *filter,
-                           const struct ks_pattern_record *record, bool *not_json)
-{
-    for (uint16_t i = 0; i < filter->way_count; i++) {
-        const struct ks_pattern_way *way = &pattern->ways[filter->first_way + i];
-        enum reading reading = READING_MATCHES;
+/* ---- A match ---- */
 
-        if (filter->reads_data && *not_json)
-            return false;
-        if (!metadata_matches(pattern, way, record))
-            continue;
-        if (filter->reads_data)
-            reading = read_data(pattern, way->data, record->data);
-        if (reading == READING_MATCHES)
+struct ks_pattern_match {
+    const struct ks_pattern *pattern;
+    struct ks_pattern_record record;
+    uint16_t filter; /* That is tried, .. */
+    uint16_t way;    /* .. in this way of its own. */
+    bool reading;    /* Its data is being read. */
+    bool not_json;
+    struct walk walk;
+};
+
+void ks_pattern_match_begin(struct ks_pattern_match *match, const struct ks_pattern *pattern,
+                            const struct ks_pattern_record *record)
+{
+    match->pattern = pattern;
+    match->record = *record;
+    match->filter = 0;
+    match->way = 0;
+    match->reading = false;
+    match->not_json = false;
+    match->walk.spent = 0;
+}
+
+/* The next way that there is to try. False: there is none. */
+static bool find_way(struct ks_pattern_match *match)
+{
+    const struct ks_pattern *pattern = match->pattern;
+
+    while (match->filter < pattern->filter_count) {
+        const struct ks_pattern_filter *filter = &pattern->filters[match->filter];
+
+        if (match->way < filter->way_count && !(filter->reads_data && match->not_json))
             return true;
-        *not_json = reading == READING_NOT_JSON;
+        match->filter++;
+        match->way = 0;
     }
     return false;
 }
 
+/* Tries the way that find_way() found, as far as `most` goes. */
+static enum reading try_way(struct ks_pattern_match *match, uint64_t most)
+{
+    const struct ks_pattern_filter *filter = &match->pattern->filters[match->filter];
+    const struct ks_pattern_way *way = &match->pattern->ways[filter->first_way + match->way];
+
+    if (!match->reading) {
+        match->walk.spent += metadata_units(match->pattern, way, &match->record);
+        if (!metadata_matches(match->pattern, way, &match->record))
+            return READING_FAILS;
+        if (!filter->reads_data)
+            return READING_MATCHES;
+        begin_data(&match->walk, match->pattern, way->data, match->record.data);
+        match->reading = true;
+    }
+    return read_data(&match->walk, most);
+}
+
+/* True when it is known whether the record passes. */
+static bool go_on(struct ks_pattern_match *match, uint64_t most, bool *ret_passes)
+{
+    while (find_way(match)) {
+        enum reading reading = match->walk.spent < most ? try_way(match, most) : READING_ON;
+
+        if (reading == READING_ON)
+            return false;
+        *ret_passes = reading == READING_MATCHES;
+        if (*ret_passes)
+            return true;
+        if (match->reading)
+            match->not_json = reading == READING_NOT_JSON;
+        match->reading = false;
+        match->way++;
+    }
+    *ret_passes = false;
+    return true;
+}
+
 bool ks_pattern_matches(const struct ks_pattern *pattern, const struct ks_pattern_record *record)
 {
-    bool not_json = false;
+    KS_UNFILLED struct ks_pattern_match match;
+    bool passes = false;
 
-    for (uint16_t i = 0; i < pattern->filter_count; i++) {
-        if (filter_matches(pattern, &pattern->filters[i], record, &not_json))
-            return true;
-    }
-    return false;
+    ks_pattern_match_begin(&match, pattern, record);
+    (void)go_on(&match, UINT64_MAX, &passes);
+    return passes;
+}
+
+struct ks_pattern_match *ks_pattern_match_new(void)
+{
+    return ks_alloc(sizeof(struct ks_pattern_match));
+}
+
+bool ks_pattern_match_go_on(struct ks_pattern_match *match, uint64_t *units, bool *ret_passes)
+{
+    bool known;
+
+    match->walk.spent = 0;
+    known = go_on(match, *units, ret_passes);
+    *units -= match->walk.spent < *units ? match->walk.spent : *units;
+    return known;
 }

@@ -171,23 +171,40 @@ static bool passes_one(const struct ks_pattern_value *value, const struct ks_pat
     return false;
 }
 
-static bool passes(const struct ks_pattern_value *value, const struct ks_pattern_test *test)
+static enum ks_pattern_verdict next_test(struct ks_pattern_trial *trial)
 {
-    if (test->kind != KS_PATTERN_IS_NONE_OF)
-        return passes_one(value, test);
-    for (uint32_t i = 1; i <= test->count; i++) {
-        if (passes_one(value, test + i))
-            return false;
-    }
-    return true;
+    trial->at += 1 + trial->tests[trial->at].count;
+    trial->inside = 0;
+    return trial->at < trial->count ? KS_PATTERN_UNDECIDED : KS_PATTERN_FAILS;
+}
+
+enum ks_pattern_verdict ks_pattern_trial_step(struct ks_pattern_trial *trial, uint64_t *units)
+{
+    const struct ks_pattern_test *test = trial->tests + trial->at;
+    bool passes;
+
+    if (trial->at >= trial->count)
+        return KS_PATTERN_FAILS;
+    if (test->kind == KS_PATTERN_IS_NONE_OF && trial->inside == 0)
+        trial->inside = 1;
+    *units += 1 + trial->value.text.size + test[trial->inside].text.size;
+    passes = passes_one(&trial->value, test + trial->inside);
+    if (trial->inside == 0)
+        return passes ? KS_PATTERN_PASSES : next_test(trial);
+    if (passes)
+        return next_test(trial);
+    return ++trial->inside <= test->count ? KS_PATTERN_UNDECIDED : KS_PATTERN_PASSES;
 }
 
 bool ks_pattern_value_passes(const struct ks_pattern_value *value,
                              const struct ks_pattern_test *tests, size_t count)
 {
-    for (size_t i = 0; i < count; i += 1 + tests[i].count) {
-        if (passes(value, &tests[i]))
-            return true;
-    }
-    return false;
+    struct ks_pattern_trial trial = {.value = *value, .tests = tests, .count = count};
+    enum ks_pattern_verdict verdict;
+    uint64_t units = 0;
+
+    do
+        verdict = ks_pattern_trial_step(&trial, &units);
+    while (verdict == KS_PATTERN_UNDECIDED);
+    return verdict == KS_PATTERN_PASSES;
 }

@@ -54,6 +54,18 @@ struct ks_pattern_value {
 /* The value of a token. It borrows the token's text. */
 struct ks_pattern_value ks_pattern_value_of(const struct ks_pattern_token *token);
 
+/* A value on its way through the tests of a field. */
+struct ks_pattern_trial {
+    struct ks_pattern_value value;
+    const struct ks_pattern_test *tests;
+    size_t count;
+    size_t at;     /* The test that is next, .. */
+    size_t inside; /* .. or, of KS_PATTERN_IS_NONE_OF, the test inside of it; 0: none. */
+};
+enum ks_pattern_verdict { KS_PATTERN_UNDECIDED, KS_PATTERN_PASSES, KS_PATTERN_FAILS };
+/* Makes one test. `units` is increased by the bytes that it may have looked at, at least 1. */
+enum ks_pattern_verdict ks_pattern_trial_step(struct ks_pattern_trial *trial, uint64_t *units);
+
 /* Returns true if one of the tests passes. */
 bool ks_pattern_value_passes(const struct ks_pattern_value *value,
                              const struct ks_pattern_test *tests, size_t count);

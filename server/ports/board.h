@@ -66,6 +66,11 @@ struct ks_board_lease {
     ks_instant expired_at;     /* When it was told last. */
     ks_instant opened_at;
     ks_instant unsaved_since; /* The oldest watermark that no checkpoint holds; KS_NEVER: none. */
+    /* A record that the filter of the sessions has judged in part; NULL: there is none. */
+    struct ks_pattern_match *match;
+    ks_number match_number;
+    uint64_t match_filter;     /* By which filter. */
+    const uint8_t *match_data; /* What it views. */
 };
 
 struct ks_board_session {
@@ -161,7 +166,8 @@ struct ks_switchboard {
     /* Sessions. */
     struct ks_board_session *sessions; /* core.sessions_max */
     struct ks_board_filter filter;
-    uint64_t filters; /* The highest number that a filter had. */
+    struct ks_pattern_match *match; /* Of a record that is judged at once; NULL: none yet. */
+    uint64_t filters;               /* The highest number that a filter had. */
     struct ks_link wakes;
     struct ks_link partings;              /* Consumers that are to be told that it is over. */
     struct ks_board_returning *returning; /* core.leases_max */
@@ -377,6 +383,8 @@ KS_MUST_USE ks_err ks_board_filter_new(const struct ks_switchboard *board, ks_vi
 void ks_board_filter_use(struct ks_switchboard *board, struct ks_board_filter *filter);
 /* Frees what the filter has. */
 void ks_board_filter_free(struct ks_board_filter *filter);
+/* Forgets how far a record of the lease is judged. */
+void ks_board_end_judgement(struct ks_board_lease *lease);
 /* Judges some of the records that wait for the filter of the sessions, and counts those that it excludes. False: there
  * are none. Not called while a step runs. */
 bool ks_board_judge(struct ks_switchboard *board);

@@ -6,15 +6,21 @@
 
 #include <assert.h>
 
-/* One slice of judging, so that a turn stays short: a filter of a client may take long for each byte. */
-enum { JUDGE_RECORDS = 512, JUDGE_BYTES = 256 << 10 };
+/* What a turn judges. A filter of a client may take long for each byte of a record: what is not known then goes on in
+ * the next turn. */
+enum { JUDGE_RECORDS = 512, JUDGE_BYTES = 256 << 10, JUDGE_UNITS = 1 << 20 };
+
+static struct ks_pattern_record seen_of(const struct ks_record *record)
+{
+    return (struct ks_pattern_record){.partition_key = record->partition_key,
+                                      .sequence_number = record->sequence,
+                                      .arrival_ms = record->arrival_ms,
+                                      .data = record->data};
+}
 
 bool ks_board_takes(const struct ks_pattern *pattern, const struct ks_record *record)
 {
-    const struct ks_pattern_record seen = {.partition_key = record->partition_key,
-                                           .sequence_number = record->sequence,
-                                           .arrival_ms = record->arrival_ms,
-                                           .data = record->data};
+    const struct ks_pattern_record seen = seen_of(record);
 
     return ks_pattern_matches(pattern, &seen);
 }
@@ -94,16 +100,69 @@ void ks_board_filter_free(struct ks_board_filter *filter)
 
 /* ---- Judging. ---- */
 
-static void find_excluded(const struct ks_switchboard *board, const struct ks_unjudged *unjudged,
-                          bool excluded[JUDGE_RECORDS])
+void ks_board_end_judgement(struct ks_board_lease *lease)
 {
-    for (uint32_t i = 0; i < unjudged->count; i++) {
-        const struct ks_record *record =
-            ks_board_record(board, unjudged->shard, unjudged->epoch, unjudged->first + i);
+    ks_free(lease->match);
+    lease->match = NULL;
+}
 
-        assert(record != NULL);
-        excluded[i] = !ks_board_takes(board->filter.pattern, record);
+/* True if this record is judged in part. If another one is, that is forgotten. */
+static bool is_begun(const struct ks_switchboard *board, struct ks_board_lease *lease,
+                     ks_number number, const struct ks_record *record)
+{
+    if (lease->match == NULL)
+        return false;
+    if (lease->match_number == number && lease->match_filter == board->filter.number &&
+        lease->match_data == record->data.data)
+        return true;
+    ks_board_end_judgement(lease);
+    return false;
+}
+
+/* Judges one record as far as `units` goes. False: it is not known yet, or there is no memory for it now. Most records
+ * are judged at once: they share the memory of the board, which becomes the lease's for one that is not. */
+static bool judge_one(struct ks_switchboard *board, struct ks_board_lease *lease, ks_number number,
+                      uint64_t *units, bool *ret_excluded)
+{
+    const struct ks_record *record = ks_batches_record(&lease->batches, number);
+    const struct ks_pattern_record seen = seen_of(record);
+    bool begun = is_begun(board, lease, number, record);
+    bool passes;
+
+    if (!begun && board->match == NULL)
+        board->match = ks_pattern_match_new();
+    if (!begun && board->match == NULL)
+        return false;
+    if (!begun)
+        ks_pattern_match_begin(board->match, board->filter.pattern, &seen);
+    if (ks_pattern_match_go_on(begun ? lease->match : board->match, units, &passes)) {
+        ks_board_end_judgement(lease);
+        *ret_excluded = !passes;
+        return true;
     }
+    if (begun)
+        return false;
+    lease->match = board->match;
+    board->match = NULL;
+    lease->match_number = number;
+    lease->match_filter = board->filter.number;
+    lease->match_data = record->data.data;
+    return false;
+}
+
+/* Returns how many of them, from the first on, are judged. */
+static uint32_t find_excluded(struct ks_switchboard *board, const struct ks_unjudged *unjudged,
+                              bool excluded[JUDGE_RECORDS])
+{
+    struct ks_board_lease *lease = ks_board_lease_of(board, unjudged->shard, unjudged->epoch);
+    uint64_t units = JUDGE_UNITS;
+    uint32_t count = 0;
+
+    assert(lease != NULL);
+    while (count < unjudged->count && units > 0 &&
+           judge_one(board, lease, unjudged->first + count, &units, &excluded[count]))
+        count++;
+    return count;
 }
 
 bool ks_board_judge(struct ks_switchboard *board)
@@ -117,7 +176,9 @@ bool ks_board_judge(struct ks_switchboard *board)
     if (!ks_core_unjudged(board->core, JUDGE_RECORDS, JUDGE_BYTES, &unjudged))
         return false;
     assert(board->filter.pattern != NULL);
-    find_excluded(board, &unjudged, excluded);
+    unjudged.count = find_excluded(board, &unjudged, excluded);
+    if (unjudged.count == 0)
+        return true;
     event.judged.shard = unjudged.shard;
     event.judged.epoch = unjudged.epoch;
     event.judged.first = unjudged.first;

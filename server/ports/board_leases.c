@@ -70,6 +70,7 @@ void ks_board_close(struct ks_switchboard *board, ks_shard shard)
     if (lease->reader != NULL)
         board->config.source->vtable->close_reader(lease->reader);
     ks_batches_clear(&lease->batches);
+    ks_board_end_judgement(lease);
     lease->used = false;
     board->open[shard] = 0;
     ks_board_happened(board, shard, NULL, NULL);

@@ -352,7 +352,10 @@ static void free_memory(struct ks_switchboard *board)
     ks_free(board->core_memory);
     ks_free(board->effects);
     ks_free(board->queue);
+    for (uint32_t i = 0; board->leases != NULL && i < board->config.core.leases_max; i++)
+        ks_board_end_judgement(&board->leases[i]);
     ks_free(board->leases);
+    ks_free(board->match);
     ks_free(board->open);
     ks_free(board->sizes);
     ks_free(board->hashes);

@@ -9,7 +9,7 @@
 mirror() {
     cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
         sed -n -e 's/^URIs: *\([^ ]*\).*/\1/p' -e 's/^deb \(\[[^]]*\] \)\?\([^ ]*\) .*/\2/p' |
-        grep -m 1 '/debian/*$' || echo http://deb.debian.org/debian
+        awk '/\/debian\/*$/ && !found { found = $0 } END { print found ? found : "http://deb.debian.org/debian" }'
 }
 
 copy_sources() {

@@ -2,8 +2,10 @@
 #include "base/pattern_parts.h"
 
 #include "ks_test.h"
+#include "unit/base/in_parts.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* The pattern of the data against data, both as JSON. */
 static bool matches(const char *data_pattern, const char *data)
@@ -17,7 +19,7 @@ static bool matches(const char *data_pattern, const char *data)
     snprintf(text, sizeof(text), "{\"data\":%s}", data_pattern);
     if (!ks_ok(ks_pattern_compile(ks_view_text(text), &pattern, &detail)))
         FAIL("%s: %s", text, detail.text);
-    found = ks_pattern_matches(pattern, &record);
+    found = matches_in_parts(pattern, &record);
     ks_pattern_free(pattern);
     return found;
 }
@@ -140,4 +142,78 @@ TEST(data_of_sixty_four_levels_is_read)
         snprintf(data + size, sizeof(data) - size, "}");
         EXPECT(matches("{\"a\":[1]}", data) == (levels < KS_PATTERN_DEPTH_MAX));
     }
+}
+
+TEST(a_costly_match_is_made_in_parts_and_each_ends_soon)
+{
+    enum { SIZE = 64 << 10, WILDCARDS = 200 };
+    static char text[32 << 10];
+    static char data[SIZE + 16];
+    struct ks_pattern_record record = {.data = ks_view_of(data, 0)};
+    struct ks_pattern_match *match = ks_pattern_match_new();
+    struct ks_pattern *pattern;
+    struct ks_detail detail = {""};
+    bool passes = true;
+    uint64_t units;
+    int length;
+    uint32_t parts = 0;
+
+    EXPECT(match != NULL);
+    length = snprintf(text, sizeof text, "{\"data\":{\"a\":[");
+    for (int i = 0; i < WILDCARDS; i++)
+        length += snprintf(text + length, sizeof text - (size_t)length,
+                           "%s{\"wildcard\":\"*aaaaaaaaaaaaaaaaaaaab%d*\"}", i == 0 ? "" : ",", i);
+    (void)snprintf(text + length, sizeof text - (size_t)length, "]}}");
+    EXPECT_OK(ks_pattern_compile(ks_view_text(text), &pattern, &detail));
+    length = snprintf(data, sizeof data, "{\"a\":\"");
+    memset(data + length, 'a', SIZE);
+    length += SIZE;
+    length += snprintf(data + length, sizeof data - (size_t)length, "\"}");
+    record.data.size = (size_t)length;
+
+    ks_pattern_match_begin(match, pattern, &record);
+    do {
+        units = SIZE;
+        parts++;
+        EXPECT(parts <= WILDCARDS + 3);
+    } while (!ks_pattern_match_go_on(match, &units, &passes));
+    EXPECT(!passes);
+    EXPECT(parts >= WILDCARDS); /* Each looked at the value once. */
+    ks_free(match);
+    ks_pattern_free(pattern);
+}
+
+TEST(names_that_are_compared_are_counted)
+{
+    enum { FIELDS = 200, NAMES = 2000 };
+    static char text[32 << 10];
+    static char data[64 << 10];
+    struct ks_pattern_record record = {.data = ks_view_of(data, 0)};
+    struct ks_pattern_match *match = ks_pattern_match_new();
+    struct ks_pattern *pattern;
+    struct ks_detail detail = {""};
+    uint64_t units = 1 << 30;
+    bool passes = true;
+    int length;
+
+    EXPECT(match != NULL);
+    length = snprintf(text, sizeof text, "{\"data\":{");
+    for (int i = 0; i < FIELDS; i++)
+        length += snprintf(text + length, sizeof text - (size_t)length, "%s\"k%d\":[1]",
+                           i == 0 ? "" : ",", i);
+    (void)snprintf(text + length, sizeof text - (size_t)length, "}}");
+    EXPECT_OK(ks_pattern_compile(ks_view_text(text), &pattern, &detail));
+    length = snprintf(data, sizeof data, "{\"x\":1");
+    for (int i = 1; i < NAMES; i++)
+        length += snprintf(data + length, sizeof data - (size_t)length, ",\"x%d\":1", i);
+    length += snprintf(data + length, sizeof data - (size_t)length, "}");
+    record.data.size = (size_t)length;
+
+    ks_pattern_match_begin(match, pattern, &record);
+    EXPECT(ks_pattern_match_go_on(match, &units, &passes));
+    EXPECT(!passes);
+    EXPECT((1 << 30) - units >= FIELDS * NAMES);
+    EXPECT((1 << 30) - units <= FIELDS * (NAMES + 10) + 4 * sizeof data);
+    ks_free(match);
+    ks_pattern_free(pattern);
 }

@@ -4,6 +4,7 @@
 #include "base/budget.h"
 #include "base/pattern_parts.h"
 #include "ks_test.h"
+#include "unit/base/in_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@ static struct ks_pattern *compile(const char *text)
 static bool matches_record(const char *text, const struct ks_pattern_record *record)
 {
     struct ks_pattern *pattern = compile(text);
-    bool matches = ks_pattern_matches(pattern, record);
+    bool matches = matches_in_parts(pattern, record);
 
     ks_pattern_free(pattern);
     return matches;

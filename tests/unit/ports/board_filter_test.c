@@ -144,3 +144,93 @@ TEST(a_long_filter_is_shown_cut_at_a_whole_character)
     EXPECT(ks_switchboard_filter_is(stage.board, ks_view_text(text)));
     stage_vanish(&stage);
 }
+
+/* ---- A filter that takes long ---- */
+
+enum { LONG_BYTES = 256 << 10, LONG_TESTS = 300 };
+
+static const char *long_filter(void)
+{
+    static char text[32 << 10];
+    int length = snprintf(text, sizeof text, "{\"data\":{\"a\":[");
+
+    for (int i = 0; i < LONG_TESTS; i++)
+        length += snprintf(text + length, sizeof text - (size_t)length,
+                           "{\"wildcard\":\"*aaaaaaaaaaaaaaaaaaaab%d*\"},", i);
+    (void)snprintf(text + length, sizeof text - (size_t)length, "{\"suffix\":\"z\"}]}}");
+    return text;
+}
+
+static void put_long(struct stage *stage, const char *key, char last)
+{
+    static char data[LONG_BYTES + 16];
+    int length = snprintf(data, sizeof data, "{\"a\":\"");
+    struct ks_put_entry entry = {.partition_key = ks_view_text(key)};
+
+    memset(data + length, 'a', LONG_BYTES);
+    length += LONG_BYTES;
+    length += snprintf(data + length, sizeof data - (size_t)length, "%c\"}", last);
+    entry.data = ks_view_of(data, (size_t)length);
+    stage_put_one(stage, &entry);
+}
+
+static const struct ks_pattern_match *under_judgement(const struct stage *stage)
+{
+    for (uint32_t i = 0; i < stage->board->config.core.leases_max; i++)
+        if (stage->board->leases[i].match != NULL)
+            return stage->board->leases[i].match;
+    return NULL;
+}
+
+TEST(a_record_that_takes_long_to_judge_is_judged_over_many_turns)
+{
+    struct ks_detail detail = {.text = ""};
+    struct consumer consumer;
+    struct stage stage;
+    ks_instant until = stage_patience();
+    uint32_t turns = 0;
+
+    stage_begin(&stage, "pod-a");
+    EXPECT_OK(join(&consumer, &stage, "one", long_filter(), &detail));
+    stage_turn_until(&stage, stage_holds_all);
+    put_long(&stage, "1", 'y');
+    while (filtered(&stage) < 1) {
+        stage_turn(&stage, until, ks_span_ms(20));
+        turns += under_judgement(&stage) != NULL;
+    }
+    /* A turn looks at a megabyte: four tests of this value. */
+    EXPECT(turns >= LONG_TESTS / 5);
+    EXPECT(under_judgement(&stage) == NULL);
+    put_long(&stage, "2", 'z');
+    while (under_judgement(&stage) == NULL)
+        stage_turn(&stage, until, ks_span_ms(20));
+    while (under_judgement(&stage) != NULL)
+        stage_turn(&stage, until, ks_span_ms(20));
+    EXPECT_EQ_I64(filtered(&stage), 1); /* This one it takes. */
+    stage_vanish(&stage);
+}
+
+TEST(another_filter_begins_a_judgement_anew_and_an_end_forgets_it)
+{
+    struct ks_detail detail = {.text = ""};
+    struct consumer consumer;
+    struct stage stage;
+    ks_instant until = stage_patience();
+
+    stage_begin(&stage, "pod-a");
+    EXPECT_OK(join(&consumer, &stage, "one", long_filter(), &detail));
+    stage_turn_until(&stage, stage_holds_all);
+    put_long(&stage, "1", 'y');
+    while (under_judgement(&stage) == NULL)
+        stage_turn(&stage, until, ks_span_ms(20));
+    ks_switchboard_close(stage.board, consumer.session);
+    EXPECT_OK(join(&consumer, &stage, "two", "{\"partitionKey\":[\"9\"]}", &detail));
+    wait_filtered(&stage, 1);
+    EXPECT(under_judgement(&stage) == NULL);
+    ks_switchboard_close(stage.board, consumer.session);
+    EXPECT_OK(join(&consumer, &stage, "three", long_filter(), &detail));
+    put_long(&stage, "2", 'y');
+    while (under_judgement(&stage) == NULL)
+        stage_turn(&stage, until, ks_span_ms(20));
+    stage_vanish(&stage);
+}
