@@ -273,8 +273,10 @@ def what_is_held_for_a_client_is_16_times_what_it_sent_and_the_answers(folder):
         most = 16 * sent + limits(sidecar)["answers"]
         now = sum(held(sidecar).values())
         check(now <= most, client.__name__, "held:", now, "sent:", sent)
-        # The sanitizers keep what was freed.
-        check(resident(sidecar) - before <= SLOW * most, client.__name__, resident(sidecar) - before, "sent:", sent)
+        # The sanitizers keep what was freed, up to 256 MiB.
+        kept = 256 * MIB if SLOW > 1 else 0
+        grown = resident(sidecar) - before
+        check(grown <= most + kept, client.__name__, grown, "sent:", sent)
         for connection in connections:
             connection.close()
         wait_until(lambda: sum(held(sidecar).values()) < 64 * KIB, 10, "nothing is held any more")
