@@ -19,10 +19,14 @@
  *     refuse STATUS CODE COUNT   It is not passed on, but answered like AWS does: `refuse 400 ThrottlingException 3`;
  *                                in XML without an X-Amz-Target.
  *     lose COUNT                 It is passed on; when its answer comes, the connection is reset.
+ *     reset COUNT                It is not passed on: the connection is reset.
+ *     mute COUNT                 It is not passed on, and never answered.
  *     wrong-crc COUNT            Its answer's x-amz-crc32 does not fit.
  * and beside these:
  *     only OPERATION             They happen to requests of this X-Amz-Target only; without one (S3), of this method
  *                                only: `only PUT`. `only any`: to all again.
+ *     containing TEXT            They happen to requests with this text in the first 32 KiB of their body only.
+ *                                `containing any`: to all again.
  *     spoiled                    Answers to how many they have happened since the proxy began: `N`.
  *     skew SECONDS               The Date of every answer is moved by that much.
  *
@@ -476,12 +480,15 @@ static bool set_rule(const char *line)
 {
     struct http_rules *rules = &proxy.rules;
     const char *only = after(line, "only ");
+    const char *containing = after(line, "containing ");
     const char *skew = after(line, "skew ");
     struct http_refusal refusal;
     int64_t seconds;
     int end = 0;
 
     if (read_count(after(line, "lose "), &rules->lose) ||
+        read_count(after(line, "reset "), &rules->reset) ||
+        read_count(after(line, "mute "), &rules->mute) ||
         read_count(after(line, "wrong-crc "), &rules->wrong_crc))
         return true;
     if (sscanf(line, "refuse %3d %63s %n", &refusal.status, refusal.code, &end) == 2 && end > 0 &&
@@ -491,6 +498,12 @@ static bool set_rule(const char *line)
     }
     if (only != NULL && *only != '\0' && strlen(only) < sizeof rules->only) {
         (void)snprintf(rules->only, sizeof rules->only, "%s", strcmp(only, "any") == 0 ? "" : only);
+        return true;
+    }
+    if (containing != NULL && *containing != '\0' &&
+        strlen(containing) < sizeof rules->containing) {
+        (void)snprintf(rules->containing, sizeof rules->containing, "%s",
+                       strcmp(containing, "any") == 0 ? "" : containing);
         return true;
     }
     if (skew != NULL && read_number(skew + (*skew == '-'), SKEW_S_MAX, &seconds)) {

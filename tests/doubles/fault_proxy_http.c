@@ -7,7 +7,7 @@
 #include <strings.h>
 #include <time.h>
 
-enum { HEAD_BYTES_MAX = 8192 };
+enum { HEAD_BYTES_MAX = 8192, BODY_BYTES_SEEN = 32768 };
 
 /* ---- Heads ---- */
 
@@ -88,15 +88,22 @@ static bool take_one(uint32_t *left)
 }
 
 /* One fault for a request. */
-static void choose(struct http *http, struct http_rules *rules, uint8_t *head, size_t size)
+static void choose(struct http *http, struct http_rules *rules, uint8_t *head, size_t size,
+                   bool contains)
 {
     size_t target_size;
 
-    http->refusing = http->losing = http->spoiling = false;
-    if (!is_meant(rules, head, size))
+    http->refusing = http->losing = http->spoiling = http->resetting = http->muted = false;
+    if (!contains || !is_meant(rules, head, size))
         return;
     http->refusal = rules->refusal;
     http->xml = find_header(head, size, "x-amz-target", &target_size) == NULL;
+    http->muted = take_one(&rules->mute);
+    http->resetting = !http->muted && take_one(&rules->reset);
+    if (http->muted || http->resetting) {
+        rules->spoiled++;
+        return;
+    }
     http->refusing = take_one(&rules->refuse);
     http->losing = !http->refusing && take_one(&rules->lose);
     http->spoiling = !http->refusing && !http->losing && take_one(&rules->wrong_crc);
@@ -105,6 +112,10 @@ static void choose(struct http *http, struct http_rules *rules, uint8_t *head, s
 
 static enum http_verdict verdict_of(const struct http *http)
 {
+    if (http->resetting)
+        return HTTP_RESET;
+    if (http->muted)
+        return HTTP_DROP;
     if (!http->refusing)
         return HTTP_PASS;
     return http->requests.body_left == 0 ? HTTP_REFUSE : HTTP_DROP;
@@ -134,9 +145,15 @@ enum http_verdict http_request(struct http *http, struct http_rules *rules, cons
         return HTTP_WAIT;
     memcpy(head, bytes, head_size);
     int64_t length = find_number(head, head_size, "content-length");
-    side->body_left = length > 0 ? (uint64_t)length : 0;
+    size_t body = length > 0 ? (size_t)length : 0;
+    size_t seen = body < BODY_BYTES_SEEN ? body : BODY_BYTES_SEEN;
+    if (rules->containing[0] != '\0' && size < head_size + seen)
+        return HTTP_WAIT;
+    side->body_left = body;
     *ret_size = head_size;
-    choose(http, rules, head, head_size);
+    choose(http, rules, head, head_size,
+           rules->containing[0] == '\0' || memmem(bytes + head_size, seen, rules->containing,
+                                                  strlen(rules->containing)) != NULL);
     return verdict_of(http);
 }
 

@@ -18,14 +18,18 @@ struct http_refusal {
     char code[HTTP_CODE_BYTES];
 };
 
-/* What is to happen, to so many of the next requests: of the operation or the method `only`, "" = of any. */
+/* What is to happen, to so many of the next requests: of the operation or the method `only`, "" = of any, and with
+ * `containing` in the body, "" = with any. */
 struct http_rules {
     struct http_refusal refusal;
     uint32_t refuse; /* Answered with the refusal, and not passed on. */
     uint32_t lose;   /* Done, and then the connection is reset. */
+    uint32_t reset;  /* Not passed on: the connection is reset. */
+    uint32_t mute;   /* Not passed on, and never answered. */
     uint32_t wrong_crc;
     int64_t skew_s; /* Added to the Date of every answer. */
     char only[HTTP_CODE_BYTES];
+    char containing[HTTP_CODE_BYTES];
     uint64_t spoiled; /* So many it has happened to. */
 };
 
@@ -38,7 +42,7 @@ struct http_side {
 struct http {
     struct http_side requests, answers;
     /* What happens to the request that is under way. */
-    bool refusing, losing, spoiling;
+    bool refusing, losing, spoiling, resetting, muted;
     bool xml; /* It has no X-Amz-Target: its refusal is as S3 writes it. */
     struct http_refusal refusal;
 };

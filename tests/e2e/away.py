@@ -95,23 +95,22 @@ def wait(sidecar, app, records, bounds, end):
     return most
 
 
-def live_through(sidecar, proxy, put):
+def live_through(sidecar, proxy, put, faults=FAULTS):
     """Returns the ids that the destination has to have once it is back. Nothing else is given up."""
     records, app = Records(put), App(sidecar)
     app.start()
     records.add(WARM)
     wait_until(lambda: checkpoints(sidecar) == records.ends(), 30, "the first ones are written")
-    proxy.do(FAULTS[0])
+    proxy.do(faults[0])
     begun = time.monotonic()
     records.add(FULL)
     bounds = records.first_bad(WARM)
     wait_until(lambda: app.idle == "lane_blocked", 60, "the gap is full, and a pull says so")
-    full = sidecar.rss()
-    most = 0
-    for at, fault in enumerate(FAULTS, 1):
+    full, since, most = sidecar.rss(), time.monotonic(), 0
+    for at, fault in enumerate(faults, 1):
         proxy.do(fault)
-        most = max(most, wait(sidecar, app, records, bounds, begun + AWAY_S * at / len(FAULTS)))
-    check(most <= full + GROWTH_BYTES, f"{most} bytes of memory, {full} when it was full")
+        most = max(most, wait(sidecar, app, records, bounds, since + AWAY_S * at / len(faults)))
+    check(0 < most <= full + GROWTH_BYTES, f"{most} bytes of memory, {full} when it was full")
     check_report(sidecar, time.monotonic() - begun)
     proxy.do("heal")
     proxy.do("lose 3")

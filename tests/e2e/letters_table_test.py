@@ -3,11 +3,13 @@
 """Dead letters in the lease table, on the real binary: pointers that survive each of the processes, that every worker
 lists, and whose records any worker delivers again out of the stream; what happens where the table fails."""
 
+import base64
 import os
 
+import away
 from letters import (SHARDS, application, begin_with_letters, discard, letters, put, redrive, redrive_all, settle,
                      survive)
-from lib import (FaultProxy, RawStream, Sidecar, check, check_equal, dynamodb, lease_rows, main, make_stream,
+from lib import (FaultProxy, RawStream, Sidecar, check, check_equal, dynamodb, kinesis, lease_rows, main, make_stream,
                  need_emulators, test, wait_until)
 
 COUNT = int(os.environ.get("KS_LETTERS", "200"))  # Of the long story.
@@ -109,6 +111,33 @@ def a_table_out_of_reach_holds_the_checkpoint_and_loses_no_letter(folder):
     wait_until(lambda: len(letters(sidecar)) == 20, 20, "they are written")
     wait_until(lambda: lease_rows(application(folder))["shardId-000000000000"]["checkpoint"] == records[-1]["sequence_number"],
                20, "the checkpoint passes them")
+
+
+def put_by_name(stream, pairs):
+    """Puts (key, data) pairs into Kinesis; (shard id, sequence number) of each."""
+    placed = []
+    for first in range(0, len(pairs), 100):
+        answer = kinesis("PutRecords", StreamName=stream, Records=[
+            {"Data": base64.b64encode(data).decode(), "PartitionKey": key} for key, data in pairs[first:first + 100]])
+        check_equal(answer["FailedRecordCount"], 0, "put")
+        placed += [(record["ShardId"], record["SequenceNumber"]) for record in answer["Records"]]
+    return placed
+
+
+@test(300 + 2 * away.AWAY_S)
+def letters_that_the_table_refuses_for_long_hold_the_checkpoints_and_none_is_lost(folder):
+    """The lease writes go through, and the writes of letters do not: they are refused, reset, and not answered."""
+    make_stream(application(folder), 2)
+    proxy = FaultProxy(folder, os.environ["KS_DYNAMODB_URL"])
+    options = {name: value for name, value in away.OPTIONS.items() if name != "local_shards"}
+    sidecar = worker(folder, "one", url=proxy.url, **options).start()
+    proxy.do("only UpdateItem")
+    proxy.do("containing letters#")
+    expected = away.live_through(sidecar, proxy, lambda pairs: put_by_name(application(folder), pairs),
+                                 ("refuse 400 ProvisionedThroughputExceededException 4000000000", "reset 4000000000",
+                                  "mute 4000000000"))
+    check_equal([letter["id"] for letter in letters(sidecar)], expected, "none is missing")
+    check_equal(sidecar.metric("leases_lost_total"), 0, "the leases were kept")
 
 
 @test(90)
