@@ -133,7 +133,8 @@ def truncated_answer_comes_again_by_tcp(folder):
     with House(folder, name, {name: {"A": addresses}}, resolv=f"nameserver {CLUSTER_DNS}\n", aws="0.0.0.0") as house:
         house.arrives()
         roads = [road for road, asked, kind in house.dns.asked if (asked, kind) == (name, "A")]
-        check_equal(roads[:2], ["udp", "tcp"], "roads of the question")
+        # The clients of Kinesis and DynamoDB may ask at the same time.
+        check_equal((roads[0], set(roads)), ("udp", {"udp", "tcp"}), "roads of the question")
 
 
 @test()
