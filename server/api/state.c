@@ -148,6 +148,7 @@ static bool fill_shard(struct ks_switchboard *board, const struct ks_shard_statu
     row->inclusive = is_inclusive(&status->checkpoint);
     row->watermark = ks_pb_text(ks_position_text(&status->watermark));
     row->millis_behind_latest = status->millis_behind;
+    row->oldest_unsettled_age_ms = status->oldest_unsettled_ms;
     row->read_at = status->read_at.ms;
     row->damaged = status->lease.damaged;
     row->reason = ks_pb_text(status->reason);
@@ -493,6 +494,7 @@ static void fill_subscription(const struct ks_board_status *status, ks_pb_subscr
     row->assigned = status->self.assigned;
     row->assigned_bytes = status->self.assigned_bytes;
     row->millis_behind_latest = status->millis_behind;
+    row->oldest_unsettled_age_ms = status->oldest_unsettled_ms;
     row->idle_reason = ks_control_idle(status->idle);
 }
 

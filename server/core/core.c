@@ -457,6 +457,8 @@ static void view_held(const struct ks_core *core, const struct ks_lease *lease,
     view->blocked = view->blocked_lanes > 0 || lease->stopped || core->stopped || lease->gap_full ||
                     view->holds_large;
     view->at_end = lease->at_end;
+    view->unread_since =
+        lease->reading || lease->at_end ? KS_NEVER : ks_instant_max(lease->end_at, lease->since);
     view->since = lease->since;
 }
 

@@ -168,6 +168,9 @@ struct ks_lease_view {
     ks_number large;
     bool blocked; /* Some lane is, or the lease was stopped, or its gap is full. */
     bool at_end;
+    /* Since when nothing more is asked of the stream, because there is no room, no session, or a pause; KS_NEVER: a read
+     * is under way, or it was read to its end. */
+    ks_instant unread_since;
     ks_instant since; /* When we acquired it. */
     /* Whoever holds it. */
     bool paused;             /* Here, by an operator. */

@@ -95,6 +95,8 @@ static void add_page(void *arg, const ProtobufCMessage *message)
         ks_table_text(table, instant(shard->since, at));
         ks_table_span(shard->millis_behind_latest, behind);
         ks_table_text(table, behind);
+        ks_table_span(shard->oldest_unsettled_age_ms, behind);
+        ks_table_text(table, shard->oldest_unsettled_age_ms > 0 ? behind : "-");
         ks_table_text(table, note_trouble(listing, shard, word));
         if (shard->sub_sequence_number > 0)
             ks_table_format(table, "%s + %" PRId64, shard->checkpoint, shard->sub_sequence_number);
@@ -114,8 +116,9 @@ static ks_err end_troubles(struct listing *listing)
 
 static bool list(const struct ks_call *call, const char *subscription)
 {
-    static const char *const heads[] = {"SHARD",   "OWNER",   "#EPOCH",     "STATE", "SINCE",
-                                        "#BEHIND", "TROUBLE", "CHECKPOINT", NULL};
+    static const char *const heads[] = {"SHARD",      "OWNER",   "#EPOCH",         "STATE",
+                                        "SINCE",      "#BEHIND", "#UNSETTLED AGE", "TROUBLE",
+                                        "CHECKPOINT", NULL};
     struct listing listing = {.err = KS_OK};
     struct ks_bytes text;
     bool fine;
@@ -164,6 +167,8 @@ static ks_err append_progress(struct ks_bytes *text, const ks_pb_shard *shard)
 
     ks_table_span(shard->millis_behind_latest, behind);
     KS_TRY(append_line(text, "behind", behind));
+    ks_table_span(shard->oldest_unsettled_age_ms, behind);
+    KS_TRY(append_line(text, "oldest unsettled", shard->oldest_unsettled_age_ms > 0 ? behind : ""));
     KS_TRY(append_line(text, "watermark", shard->watermark));
     KS_TRY(append_number(text, "delivered", shard->delivered));
     KS_TRY(append_number(text, "settled", shard->settled));

@@ -298,17 +298,19 @@ static void write_subscription(struct top *top, const ks_pb_subscription *of, ui
     char rate[RATE_SIZE];
     char idle[KS_JSON_WORD_MAX];
     char behind[KS_SPAN_SIZE];
+    char oldest[KS_SPAN_SIZE];
 
     ks_look_word(&kinesis_sidecar__v1__idle_reason__descriptor, (int)of->idle_reason, idle);
     ks_table_span(of->millis_behind_latest, behind);
+    ks_table_span(of->oldest_unsettled_age_ms, oldest);
     note(top, ks_bytes_append_byte(&top->picture, '\n'));
     note(top, ks_table_append_plain(&top->picture, of->subscription));
     note(top, ks_bytes_append(&top->picture, KS_VIEW(", stream ")));
     note(top, ks_table_append_plain(&top->picture, of->stream));
     note(top, ks_bytes_format(&top->picture,
                               ": %" PRIu32 " leases, %" PRIu32 " sessions, %" PRIu64
-                              " in flight, behind %s, %s records/s%s%s\n",
-                              of->leases_held, of->sessions, of->in_flight, behind,
+                              " in flight, behind %s, oldest unsettled %s, %s records/s%s%s\n",
+                              of->leases_held, of->sessions, of->in_flight, behind, oldest,
                               rate_of(top, came, rate), idle[0] == '\0' ? "" : ", ", idle));
 }
 

@@ -65,6 +65,8 @@ struct ks_board_lease {
     struct ks_expired expired; /* What expired unread and was not told yet. */
     ks_instant expired_at;     /* When it was told last. */
     ks_instant opened_at;
+    uint64_t progress;        /* ks_board_progress() when .. */
+    ks_instant progress_at;   /* .. something was settled last, as far as was looked. */
     ks_instant unsaved_since; /* The oldest watermark that no checkpoint holds; KS_NEVER: none. */
     /* A record that the filter of the sessions has judged in part; NULL: there is none. */
     struct ks_pattern_match *match;
@@ -284,6 +286,8 @@ bool ks_board_letters_fail(const struct ks_switchboard *board);
 
 /* ---- board_trouble.c ---- */
 
+/* A number that is larger after each settlement of the epoch. */
+uint64_t ks_board_progress(const struct ks_lease_view *view);
 /* Fills what keeps the shard from its consumer: `trouble` and what belongs to it. `reason` stays if there is none. */
 void ks_board_find_trouble(const struct ks_switchboard *board, ks_shard shard,
                            struct ks_shard_status *status);

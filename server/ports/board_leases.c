@@ -49,6 +49,7 @@ void ks_board_open(struct ks_switchboard *board, ks_shard shard, ks_epoch epoch)
         .from = words->checkpoint,
         .millis_behind = -1,
         .opened_at = ks_board_now(board),
+        .progress_at = ks_board_now(board),
         .unsaved_since = KS_NEVER,
         .failing_since = KS_NEVER,
         .throttled_at = KS_LONG_AGO,

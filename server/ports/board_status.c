@@ -73,14 +73,49 @@ static void find_reason(const struct ks_switchboard *board, const struct ks_self
         ks_detail_set(reason, "fenced by the fleet, starting again");
 }
 
-/* How far its reader is behind: as it was told last, and as long as it cannot read. */
+/* Between two reads of a shard nothing is asked for a moment. */
+enum { UNREAD_MS = 2000 };
+
+/* How far its reader is behind: as it was told last, and as long as it cannot read, or has no room to. */
 static int64_t reader_behind(const struct ks_board_lease *lease)
 {
     int64_t last = lease->millis_behind > 0 ? lease->millis_behind : 0;
+    ks_instant now = ks_board_now(lease->board);
+    struct ks_lease_view view;
+    int64_t unread_ms;
 
-    if (lease->failing_since.us == KS_NEVER.us)
+    if (lease->failing_since.us != KS_NEVER.us)
+        return last + ks_span_to_ms(ks_instant_since(now, lease->failing_since));
+    if (!ks_core_lease(lease->board->core, lease->shard, &view) ||
+        view.unread_since.us == KS_NEVER.us)
         return lease->millis_behind;
-    return last + ks_span_to_ms(ks_instant_since(ks_board_now(lease->board), lease->failing_since));
+    unread_ms = ks_span_to_ms(ks_instant_since(now, view.unread_since));
+    return unread_ms < UNREAD_MS ? lease->millis_behind : last + unread_ms;
+}
+
+/* How old the first record is that is not settled; 0: there is none, or its arrival is not known. */
+static int64_t unsettled_of(struct ks_board_lease *lease)
+{
+    const struct ks_record *record;
+    struct ks_lease_view view;
+    int64_t age_ms;
+
+    if (!ks_core_lease(lease->board->core, lease->shard, &view) || view.fetched <= view.watermark)
+        return 0;
+    record = ks_batches_record(&lease->batches, view.watermark);
+    if (record == NULL || record->arrival_ms == 0)
+        return 0;
+    age_ms = ks_board_age_ms(ks_wall_now().ms, record->arrival_ms);
+    return age_ms > 0 ? age_ms : 0;
+}
+
+/* When something was settled last, or nothing was to be. */
+static void note_progress(struct ks_board_lease *lease, const struct ks_lease_view *view)
+{
+    if (ks_board_progress(view) == lease->progress && view->in_flight > 0)
+        return;
+    lease->progress = ks_board_progress(view);
+    lease->progress_at = ks_board_now(lease->board);
 }
 
 /* How far the apps of this lease are behind: as old as the oldest record that waits for one, or for its dead letter to
@@ -109,6 +144,18 @@ static int64_t most_behind(const struct ks_switchboard *board)
         int64_t behind = board->leases[i].used ? behind_of(&board->leases[i]) : -1;
 
         most = behind > most ? behind : most;
+    }
+    return most;
+}
+
+static int64_t oldest_unsettled(const struct ks_switchboard *board)
+{
+    int64_t most = 0;
+
+    for (uint32_t i = 0; i < board->config.core.leases_max; i++) {
+        int64_t age = board->leases[i].used ? unsettled_of(&board->leases[i]) : 0;
+
+        most = age > most ? age : most;
     }
     return most;
 }
@@ -179,6 +226,7 @@ void ks_switchboard_status(const struct ks_switchboard *board, struct ks_board_s
         .draining = board->draining,
         .reason = board->reason->text,
         .millis_behind = most_behind(board),
+        .oldest_unsettled_ms = oldest_unsettled(board),
     };
 
     ks_core_self(board->core, &status.self);
@@ -253,6 +301,7 @@ bool ks_switchboard_shard(const struct ks_switchboard *board, ks_shard handle,
         status.watermark = words->mark;
     if (lease != NULL) {
         status.millis_behind = behind_of(lease);
+        status.oldest_unsettled_ms = unsettled_of(lease);
         status.since = wall_of(board, status.lease.since);
         status.read_at = ks_wall_now();
     }
@@ -369,7 +418,7 @@ void ks_board_measure_load(struct ks_switchboard *board)
 
 /* Over the leases that are open: the largest gap behind a watermark, and the oldest watermark that
  * no checkpoint holds. */
-static void measure_leases(const struct ks_switchboard *board)
+static void measure_leases(struct ks_switchboard *board)
 {
     ks_instant now = ks_board_now(board);
     int64_t blocked = 0;
@@ -377,11 +426,12 @@ static void measure_leases(const struct ks_switchboard *board)
     int64_t age_ms = 0;
 
     for (uint32_t i = 0; i < board->config.core.leases_max; i++) {
-        const struct ks_board_lease *lease = &board->leases[i];
+        struct ks_board_lease *lease = &board->leases[i];
         struct ks_lease_view view;
 
         if (!lease->used || !ks_core_lease(board->core, lease->shard, &view))
             continue;
+        note_progress(lease, &view);
         blocked += view.blocked;
         if (view.settled > gap)
             gap = view.settled;
@@ -455,6 +505,8 @@ void ks_board_measure(struct ks_switchboard *board)
                            (int64_t)status.self.assigned_bytes);
     ks_metric_set_labelled(KS_METRIC_MILLIS_BEHIND_LATEST, board->config.subscription,
                            status.millis_behind < 0 ? 0 : status.millis_behind);
+    ks_metric_set_labelled(KS_METRIC_OLDEST_UNSETTLED, board->config.subscription,
+                           status.oldest_unsettled_ms);
     ks_metric_set_labelled(KS_METRIC_SESSIONS, board->config.subscription, status.self.sessions);
     measure_groups(board);
     ks_metric_set_labelled(KS_METRIC_LEASES_HELD, board->config.subscription,
@@ -493,6 +545,8 @@ bool ks_board_shard_metric(struct ks_metric_keeper *keeper, enum ks_metric metri
         *ret_number = lease->used ? behind_of(lease) : -1;
         if (*ret_number < 0)
             *ret_shard = NULL; /* Nobody knows. */
+    } else if (metric == KS_METRIC_SHARD_OLDEST_UNSETTLED) {
+        *ret_number = lease->used ? unsettled_of(lease) : 0;
     } else if (metric == KS_METRIC_SHARD_READS) {
         *ret_number = lease->reads;
     } else if (metric == KS_METRIC_SHARD_READ_FAILURES) {

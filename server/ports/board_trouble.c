@@ -109,6 +109,19 @@ static void tell_blocked(const struct ks_switchboard *board, ks_shard handle,
     }
 }
 
+uint64_t ks_board_progress(const struct ks_lease_view *view)
+{
+    return view->watermark + view->settled;
+}
+
+/* How long its client has had records without settling any; 0: it has none. */
+static int64_t idle_ms(const struct ks_board_lease *lease, const struct ks_lease_view *view)
+{
+    if (view->in_flight == 0 || ks_board_progress(view) != lease->progress)
+        return 0;
+    return ks_span_to_ms(ks_instant_since(ks_board_now(lease->board), lease->progress_at));
+}
+
 void ks_board_find_trouble(const struct ks_switchboard *board, ks_shard handle,
                            struct ks_shard_status *status)
 {
@@ -135,5 +148,10 @@ void ks_board_find_trouble(const struct ks_switchboard *board, ks_shard handle,
     } else if (status->lease.owned_lanes == 0 && status->lease.fetched > status->lease.watermark) {
         tell(status, KS_TROUBLE_NO_SESSION, "%s: no session takes its records", status->shard_id);
         advise(status, "start the app, or look why it does not connect");
+    } else if (idle_ms(lease, &status->lease) >= KS_UNSETTLED_MS) {
+        tell(status, KS_TROUBLE_UNSETTLED,
+             "%s: its client has %" PRIu32 " records, and has settled none for %" PRId64 " s",
+             status->shard_id, status->lease.in_flight, idle_ms(lease, &status->lease) / 1000);
+        advise(status, "look at the app: it takes records and does not acknowledge them");
     }
 }

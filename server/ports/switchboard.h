@@ -431,6 +431,7 @@ struct ks_board_status {
     enum ks_idle idle;  /* As a session that takes all shards would be told. */
     int64_t
         millis_behind; /* The most of all held shards, as in struct ks_shard_status; -1 = unknown. */
+    int64_t oldest_unsettled_ms; /* Likewise; 0: none is known. */
 };
 void ks_switchboard_status(const struct ks_switchboard *board, struct ks_board_status *ret_status);
 
@@ -444,8 +445,10 @@ enum ks_trouble {
     KS_TROUBLE_RETRYING,   /* A record failed and holds up its lane. */
     KS_TROUBLE_FULL,       /* Nothing more is read until a record is settled. */
     KS_TROUBLE_LETTERS,    /* Dead letters cannot be written. */
-    KS_TROUBLE_NO_SESSION  /* Records wait, and no session takes them. */
+    KS_TROUBLE_NO_SESSION, /* Records wait, and no session takes them. */
+    KS_TROUBLE_UNSETTLED /* Its client has records, and has settled nothing for KS_UNSETTLED_MS. */
 };
+enum { KS_UNSETTLED_MS = 30000 };
 
 enum { KS_REMEDY_MAX = 512 };
 
@@ -467,6 +470,8 @@ struct ks_shard_status {
     int64_t
         millis_behind; /* Age of the oldest record that was read, is not settled and is with no session; where there is
                                       none, how far the reader is behind the tip. -1 = unknown. */
+    int64_t
+        oldest_unsettled_ms; /* Since the arrival of the first record that is not settled; 0: none is known. */
     ks_wall since;        /* When we acquired it, or saw another one get it; 0 = unknown. */
     ks_wall read_at;      /* When the row was read last. */
     ks_wall paused_until; /* 0: until it is resumed, or not paused. */

@@ -115,7 +115,8 @@ def leases_and_top_are_for_people(folder):
     stream.records(100)
     wait_until(lambda: sidecar.get("/v1/status")["subscriptions"][0]["leases_held"] == 3, 20, "all are held")
     lines = sidecar.command("leases").stdout.decode().splitlines()
-    check_equal(lines[0].split(), ["SHARD", "OWNER", "EPOCH", "STATE", "SINCE", "BEHIND", "TROUBLE", "CHECKPOINT"], lines)
+    check_equal(lines[0].split(), ["SHARD", "OWNER", "EPOCH", "STATE", "SINCE", "BEHIND", "UNSETTLED", "AGE", "TROUBLE",
+                                   "CHECKPOINT"], lines)
     check_equal([line.split()[:4] for line in lines[1:4]],
                 [[f"shardId-00000000000{index}", "sidecar", "1", "held"] for index in range(3)], lines)
     one = sidecar.command("leases", "show", "shardId-000000000001")

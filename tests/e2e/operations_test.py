@@ -6,6 +6,7 @@ read again. On local streams, with leases in SQLite; where it takes a fleet, two
 import http.client
 import json
 import os
+import re
 import signal
 import time
 from urllib.parse import quote
@@ -427,6 +428,22 @@ def a_config_that_changes_takes_effect_as_far_as_it_can(folder):
     sidecar.signal(signal.SIGHUP)
     wait_until(lambda: sidecar.call("PUT", "/v1/loglevel", {"level": "info"}).json["before"] == "error", 20, "SIGHUP")
     sidecar.stop()
+
+
+@test(60)
+def an_app_that_never_settles_is_seen_though_nothing_is_behind(folder):
+    sidecar = Sidecar.local(folder, local_shards=1).start()
+    stream = RawStream(sidecar, "client_id=app")
+    sidecar.put(numbered(10))
+    stream.records(10)
+    wait_until(lambda: sidecar.metric("oldest_unsettled_age_seconds") >= 2, 20, "the metric")
+    check(sidecar.metric("millis_behind_latest") < 2000, "all was delivered")
+    status = sidecar.get("/v1/status")["subscriptions"][0]
+    check(status["oldest_unsettled_age_ms"] >= 2000, status)
+    for command in (["leases"], ["leases", "show", "shardId-000000000000"], ["top", "--once"]):
+        said = sidecar.command(*command).stdout.decode().lower()
+        check(re.search(r"oldest unsettled|unsettled age", said) and re.search(r"\b([2-9]|1\d) s\b", said), command, said)
+    stream.close()
 
 
 if __name__ == "__main__":

@@ -133,3 +133,53 @@ TEST(records_that_no_session_takes_are_told)
     EXPECT_EQ_I64(whole.idle, KS_IDLE_NO_SESSIONS);
     stage_vanish(&stage);
 }
+
+TEST(an_app_that_settles_nothing_is_told_and_the_age_of_its_oldest_record_grows)
+{
+    struct ks_shard_status status;
+    struct ks_board_status whole;
+    struct consumer consumer;
+    struct stage stage;
+    ks_instant until = stage_patience();
+    struct ks_board_lease *lease;
+
+    begin(&stage, &consumer);
+    do {
+        stage_turn(&stage, until, ks_span_ms(20));
+        status = look(&stage, 0);
+    } while (status.oldest_unsettled_ms < 100);
+    ks_switchboard_status(stage.board, &whole);
+    EXPECT(whole.oldest_unsettled_ms >= 100);
+    EXPECT_EQ_I64(status.trouble, KS_TROUBLE_NONE);
+    lease = &stage.board->leases[stage.board->open[0] - 1];
+    ks_board_measure(stage.board);
+    lease->progress_at.us -= INT64_C(31) * 1000000; /* As if it had been so for 31 s. */
+    status = look(&stage, 0);
+    EXPECT_EQ_I64(status.trouble, KS_TROUBLE_UNSETTLED);
+    EXPECT_CONTAINS(status.reason, "and has settled none for 31 s");
+    consumer_ack_all(&consumer);
+    status = look(&stage, 0);
+    EXPECT_EQ_I64(status.trouble, KS_TROUBLE_NONE);
+    EXPECT_EQ_I64(status.oldest_unsettled_ms, 0);
+    ks_switchboard_status(stage.board, &whole);
+    EXPECT_EQ_I64(whole.oldest_unsettled_ms, 0);
+    stage_vanish(&stage);
+}
+
+TEST(a_shard_that_is_not_read_for_want_of_room_falls_behind)
+{
+    struct ks_shard_status status;
+    struct consumer consumer;
+    struct stage stage;
+    ks_instant until = stage_patience();
+
+    begin(&stage, &consumer);
+    consumer_ack_all(&consumer);
+    ks_switchboard_pause(stage.board, 0, (ks_wall){0}, true);
+    do {
+        stage_turn(&stage, until, ks_span_ms(50));
+        status = look(&stage, 0);
+    } while (status.millis_behind < 2500);
+    EXPECT(look(&stage, 1).millis_behind < 2000); /* This one is read. */
+    stage_vanish(&stage);
+}
