@@ -168,8 +168,8 @@ struct ks_lease_view {
     ks_number large;
     bool blocked; /* Some lane is, or the lease was stopped, or its gap is full. */
     bool at_end;
-    /* Since when nothing more is asked of the stream, because there is no room, no session, or a pause; KS_NEVER: a read
-     * is under way, or it was read to its end. */
+    /* Since when nothing more is asked of the stream, for want of room or a session, or by a pause; KS_NEVER: a read is
+     * under way, or it was read to its end. */
     ks_instant unread_since;
     ks_instant since; /* When we acquired it. */
     /* Whoever holds it. */
