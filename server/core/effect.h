@@ -76,6 +76,8 @@ enum ks_session_end { KS_END_TAKEN_OVER, KS_END_GRACE, KS_END_LINGER, KS_END_DRA
     X(RELEASED, INFO, "lease_lost", "{shard}: released, epoch {epoch} is over")                    \
     X(SHARD_END, INFO, "shard_end", "{shard}: read to its end, all settled")                       \
     X(POISON, WARN, "poison", "{shard}: record {record} failed {count} times")                     \
+    X(OVERDUE, WARN, NULL,                                                                         \
+      "{shard}: record {record} was not settled within its ack deadline and comes again, {count} since this was told") \
     X(CRAMPED, WARN, "record_too_large",                                                           \
       "{shard}: no room in memory for its next record since 5 s, raise --memory-budget-bytes")     \
     X(DAMAGED, WARN, NULL, "{shard}: its lease row is damaged, leaving it alone")                  \

@@ -582,26 +582,49 @@ void ks_session_moved(struct ks_core *core, struct ks_lease *lease, ks_number ma
 
 /* ---- The end of a step. ---- */
 
-static void check_lanes_of(struct ks_core *core, struct ks_lease *lease)
+enum { OVERDUE_TOLD_MS = 60000 };
+
+/* Said at once, and then once a minute of each lease. */
+static void tell_overdue(struct ks_core *core, struct ks_lease *lease, ks_number number,
+                         struct ks_effects *effects)
 {
-    ks_number overdue;
+    struct ks_effect *effect;
+
+    if (!ks_instant_reached(core->now, lease->overdue_at) || !ks_effects_room(core, effects, 1))
+        return;
+    effect = ks_effects_story(effects, KS_STORY_OVERDUE, lease->shard, KS_NOBODY);
+    effect->story.number = number;
+    effect->story.count = lease->overdue;
+    effect->story.epoch = lease->epoch;
+    lease->overdue = 0;
+    lease->overdue_at = ks_instant_add(core->now, ks_span_ms(OVERDUE_TOLD_MS));
+}
+
+static void check_lanes_of(struct ks_core *core, struct ks_lease *lease, struct ks_effects *effects)
+{
+    ks_number overdue = KS_NUMBER_NONE;
+    ks_number last = KS_NUMBER_NONE;
 
     while (ks_tracker_overdue(&lease->tracker, core->now, &overdue)) {
         ks_session_recall(core, lease, overdue);
         ks_poison_failed(core, lease, overdue, KS_DELAY_BY_POLICY);
+        lease->overdue++;
+        last = overdue;
     }
+    if (last != KS_NUMBER_NONE)
+        tell_overdue(core, lease, last, effects);
     core->stirred |= ks_tracker_ready(&lease->tracker, core->now);
     ks_session_mind(core, lease);
 }
 
-static void check_lanes(struct ks_core *core)
+static void check_lanes(struct ks_core *core, struct ks_effects *effects)
 {
     if (!ks_instant_reached(core->now, core->lanes_due))
         return;
     core->lanes_due = KS_NEVER;
     for (uint32_t i = 0; i < core->leases_top; i++)
         if (core->leases[i].used)
-            check_lanes_of(core, &core->leases[i]);
+            check_lanes_of(core, &core->leases[i], effects);
 }
 
 static void check_session_time(struct ks_core *core, ks_session_id id, struct ks_effects *effects)
@@ -667,7 +690,7 @@ static void wake(struct ks_core *core, struct ks_effects *effects)
 
 void ks_session_turn(struct ks_core *core, struct ks_effects *effects)
 {
-    check_lanes(core);
+    check_lanes(core, effects);
     for (ks_session_id id = 0; id < core->sessions_top; id++)
         check_session_time(core, id, effects);
     if (core->unbalanced) {

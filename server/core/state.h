@@ -131,8 +131,10 @@ struct ks_lease {
     bool stopped;     /* By the poison policy, until the record is settled or somebody says so. */
     bool stop_untold; /* And that was not told yet. */
     ks_number stopped_at;
-    ks_number large; /* The last record that was told to be too large for its client, or NONE. */
-    bool gap_full;   /* Told that what is settled behind an unsettled record fills the window. */
+    ks_number large;  /* The last record that was told to be too large for its client, or NONE. */
+    uint32_t overdue; /* Records whose ack deadline passed since that was told. */
+    ks_instant overdue_at; /* It is not told again before. */
+    bool gap_full; /* Told that what is settled behind an unsettled record fills the window. */
     struct ks_tracker_run burying; /* Their dead letters are being written. */
     uint32_t bury_serial;          /* Of that write; 0 = none. */
     uint32_t bury_failures;        /* In a row. */

@@ -13,6 +13,7 @@
 #include "ports/batches.h"
 #include "ports/event_ring.h"
 #include "ports/rows.h"
+#include "ports/session_log.h"
 #include "ports/share.h"
 #include "ports/switchboard.h"
 
@@ -167,6 +168,7 @@ struct ks_switchboard {
 
     /* Sessions. */
     struct ks_board_session *sessions; /* core.sessions_max */
+    struct ks_session_log session_log;
     struct ks_board_filter filter;
     struct ks_pattern_match *match; /* Of a record that is judged at once; NULL: none yet. */
     uint64_t filters;               /* The highest number that a filter had. */

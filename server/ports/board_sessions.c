@@ -35,6 +35,8 @@ void ks_board_session_ended(struct ks_switchboard *board, ks_session_id id, enum
 
     session->live = false;
     ks_list_remove(&session->wake);
+    ks_session_log_ended(&board->session_log, ks_board_now(board), board->prefix,
+                         session->client_id, why);
     if (session->consumer == NULL)
         return;
     session->parting++;
@@ -342,6 +344,8 @@ ks_err ks_switchboard_open(struct ks_switchboard *board, const struct ks_session
     session->ack_deadline = request->ack_deadline;
     session->since = ks_wall_now();
     name_new(session, request);
+    ks_session_log_opened(&board->session_log, ks_board_now(board), board->prefix,
+                          session->client_id, consumer == NULL);
     if (consumer != NULL)
         ks_link_init(&consumer->gone);
     return KS_OK;
@@ -417,6 +421,8 @@ void ks_switchboard_close(struct ks_switchboard *board, ks_session_id id)
     session->live = false;
     session->consumer = NULL;
     ks_list_remove(&session->wake);
+    ks_session_log_closed(&board->session_log, ks_board_now(board), board->prefix,
+                          session->client_id);
     ks_board_step(board, &(struct ks_event){.kind = KS_EVENT_SESSION_CLOSE, .session.session = id});
 }
 

@@ -326,3 +326,21 @@ TEST(a_client_that_raises_its_limit_is_woken_for_the_record_that_was_too_large)
     EXPECT_EQ_I64(bed_count(&bed, KS_EFFECT_WAKE), 1);
     EXPECT_EQ_I64(bed_pull(&bed, session, 10), 2);
 }
+
+TEST(ack_deadlines_that_pass_are_told_once_a_minute)
+{
+    ks_session_id session = one_lane(&(struct ks_poison_policy){.max_attempts = 0}, 2);
+
+    bed.core->fleet.deadline = KS_NEVER;
+    for (int i = 0; i < 3; i++) {
+        EXPECT_EQ_I64(bed_pull(&bed, session, 5), 2);
+        EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 2, KS_EXTEND, 25000), KS_SETTLE_OK);
+        bed_wait(&bed, 25000);
+        EXPECT_EQ_I64(bed_told(&bed, KS_STORY_OVERDUE), i == 0);
+        EXPECT_EQ_U64(bed.core->leases[0].overdue, (uint32_t)i);
+    }
+    EXPECT_EQ_I64(bed_pull(&bed, session, 5), 2);
+    bed_wait(&bed, 60000);
+    EXPECT(bed_told(&bed, KS_STORY_OVERDUE));
+    EXPECT_EQ_U64(bed.core->leases[0].overdue, 0);
+}
