@@ -107,8 +107,7 @@ static void watch_kilobytes(uint64_t max_message_bytes, size_t *ret_bytes, size_
     *ret_bytes = *ret_records = 0;
     rig_begin(&rig);
     http2_begin(&client, &rig, "api", 0);
-    for (int i = 0; i < MANY; i++)
-        stage_put_one(&rig.stage, &entry);
+    stage_put_copies(&rig.stage, &entry, MANY);
     kinesis_sidecar__v1__open_request__init(&request);
     request.max_message_bytes = max_message_bytes;
     answer = rpc_grpc(&client, "/kinesis_sidecar.v1.Consumer/Watch", &request.base, true);
@@ -180,8 +179,7 @@ static struct http2_answer *watch_by_a_small_socket(void)
     EXPECT(setsockopt(client.fd, SOL_SOCKET, SO_RCVBUF, &receive, sizeof(receive)) == 0);
     EXPECT(nghttp2_session_set_local_window_size(client.session, NGHTTP2_FLAG_NONE, 0, WINDOW) ==
            0);
-    for (int i = 0; i < MANY; i++)
-        stage_put_one(&rig.stage, &entry);
+    stage_put_copies(&rig.stage, &entry, MANY);
     kinesis_sidecar__v1__open_request__init(&request);
     request.max_in_flight = 2 * MANY;
     client.hold = true;

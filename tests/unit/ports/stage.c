@@ -204,6 +204,21 @@ void stage_put_one(struct stage *stage, const struct ks_put_entry *entry)
     stage_turn_until(stage, no_puts);
 }
 
+void stage_put_copies(struct stage *stage, const struct ks_put_entry *entry, uint32_t count)
+{
+    enum { WRITE = 500 };
+    struct ks_put_entry entries[WRITE];
+
+    for (uint32_t i = 0; i < WRITE; i++)
+        entries[i] = *entry;
+    for (uint32_t put = 0; put < count; put += WRITE) {
+        stage->puts_open++;
+        EXPECT_OK(ks_switchboard_put(stage->board, entries,
+                                     count - put < WRITE ? count - put : WRITE, put_done, stage));
+        stage_turn_until(stage, no_puts);
+    }
+}
+
 /* ---- One who consumes. ---- */
 
 static void on_wake(struct ks_consumer *port)

@@ -59,6 +59,8 @@ void stage_drain(struct stage *stage);
 /* Puts records whose data and partition keys are the numbers first .. first + count - 1. */
 void stage_put(struct stage *stage, uint32_t first, uint32_t count);
 void stage_put_one(struct stage *stage, const struct ks_put_entry *entry);
+/* So many records like this one; 500 in a write, for each write waits for the disk. */
+void stage_put_copies(struct stage *stage, const struct ks_put_entry *entry, uint32_t count);
 
 /* The record of the run; NULL if it may not be begun. */
 const struct ks_record *stage_record(struct ks_switchboard *board, const struct ks_run *run,
