@@ -3,6 +3,7 @@
 package sidecar
 
 import (
+	"iter"
 	"slices"
 	"strconv"
 	"time"
@@ -140,14 +141,45 @@ func (c *Consumer) noteHead(r *Record) {
 	c.heads[r.ShardID] = r.place()
 }
 
-// Expects redeliveries of records that the app has in this session.
+// Expects redeliveries of records that the app has in this session, or whose outcome the sidecar has not confirmed.
 func (c *Consumer) expect(isRedelivered func(*Record) bool) {
-	for _, b := range c.batches {
-		for _, r := range b.records {
-			if r.state == stateRunning && isRedelivered(r) {
-				c.adoptable[r.position()] = r
+	for r := range c.unconfirmed() {
+		if isRedelivered(r) {
+			c.adoptable[r.position()] = r
+		}
+	}
+}
+
+// Returns the records whose outcome, which the app may not have decided yet, settles a redelivery in this session.
+func (c *Consumer) unconfirmed() iter.Seq[*Record] {
+	return func(yield func(*Record) bool) {
+		for _, b := range c.batches {
+			for _, r := range b.records {
+				if (r.state == stateRunning || r.state == stateDecided) && !yield(r) {
+					return
+				}
 			}
 		}
+		for _, r := range c.outcomes { // Their batches may be forgotten.
+			if !yield(r) {
+				return
+			}
+		}
+		if c.sending == nil {
+			return
+		}
+		for _, r := range c.sending.records {
+			if !r.isRetry() && !yield(r) {
+				return
+			}
+		}
+	}
+}
+
+// Expects no redelivery of the record any more: its outcome is confirmed, or a retry that was sent.
+func (c *Consumer) unexpect(r *Record) {
+	if len(c.adoptable) > 0 && c.adoptable[r.position()] == r {
+		delete(c.adoptable, r.position())
 	}
 }
 
@@ -172,9 +204,7 @@ func (c *Consumer) putBack(records []*Record) {
 		if r.state != stateRunning {
 			continue
 		}
-		if c.adoptable[r.position()] == r {
-			delete(c.adoptable, r.position())
-		}
+		c.unexpect(r)
 		if r.batch.generation != c.generation || r.batch.lostAt > 0 || r.lane.hasTakenBack(r) {
 			giveUp(r)
 			continue
@@ -184,11 +214,13 @@ func (c *Consumer) putBack(records []*Record) {
 	}
 }
 
-// Lets the record that the app has stand for its redelivery. It remains in the list of a batch of this session, so that
-// the batch_id does not acknowledge it.
+// Lets the record that the app has, or whose outcome is not confirmed, stand for its redelivery. It remains in the list of
+// a batch of this session, so that the batch_id does not acknowledge it.
 func (c *Consumer) adopt(old, r *Record) {
 	delete(c.adoptable, old.position())
-	old.batch.open--
+	if old.batch.generation == c.generation {
+		c.withdraw(old)
+	}
 	if old.since.IsZero() {
 		old.since = old.batch.since
 	}
@@ -196,6 +228,27 @@ func (c *Consumer) adopt(old, r *Record) {
 	r.batch.records = append(r.batch.records, old)
 	if old.state != stateRunning {
 		c.note(old)
+	}
+}
+
+// Undoes what a batch of this session has counted of a record.
+func (c *Consumer) withdraw(r *Record) {
+	switch {
+	case r.state == stateRunning:
+		r.batch.open--
+	case r.state == stateSent:
+		// The request keeps the record. Its answer does not confirm the outcome of the redelivery.
+	case r.decision == nil:
+		r.batch.acked--
+		c.unwait(r)
+	default:
+		c.outcomes = slices.DeleteFunc(c.outcomes, func(outcome *Record) bool { return outcome == r })
+		c.holds = slices.DeleteFunc(c.holds, func(h *hold) bool {
+			if h.record == r {
+				c.queue.release(r.lane)
+			}
+			return h.record == r
+		})
 	}
 }
 
@@ -220,7 +273,6 @@ func (c *Consumer) decide(r *Record, s settlement) {
 		r.decision = &decision
 	}
 	if r.batch.generation == c.generation {
-		delete(c.adoptable, r.position())
 		c.note(r)
 	}
 }
@@ -233,7 +285,7 @@ func (c *Consumer) note(r *Record) {
 		c.noteAck(r)
 		return
 	}
-	if r.decision.Outcome == outcomeRetry && r.lane != nil {
+	if r.isRetry() && r.lane != nil {
 		r.lane.holds++
 		c.holds = append(c.holds, &hold{record: r, first: r.batch.lostAt})
 	}
@@ -323,7 +375,8 @@ func (c *Consumer) keepUnconfirmed() {
 // A dead letter has no order.
 func (c *Consumer) isSettled(r *Record) bool {
 	head := c.heads[r.ShardID]
-	return r.state != stateRunning && (r.Redriven || head != nil && comparePositions(head, r) > 0)
+	hasOutcome := r.state != stateRunning && r.batch.generation != c.generation
+	return hasOutcome && (r.Redriven || head != nil && comparePositions(head, r) > 0)
 }
 
 // The stream broke. The next session redelivers what is not settled, so no further record is handed out. The sidecar

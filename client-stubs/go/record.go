@@ -58,6 +58,9 @@ const (
 	stateGone                 // Not handed out: it is redelivered.
 )
 
+// True if the outcome is a retry. Once it is sent, it may cause a redelivery, which the app gets.
+func (r *Record) isRetry() bool { return r.decision != nil && r.decision.Outcome == outcomeRetry }
+
 const (
 	outcomeAck        = "ack"
 	outcomeRetry      = "retry"

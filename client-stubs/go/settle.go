@@ -134,6 +134,9 @@ func (c *Consumer) collectOutcomes() *request {
 		request.add(item)
 		request.records = append(request.records, r)
 		r.state = stateSent
+		if r.isRetry() {
+			c.unexpect(r)
+		}
 	}
 	c.outcomes = c.outcomes[len(request.records):]
 	for _, h := range c.holds {
@@ -184,11 +187,16 @@ func (c *Consumer) collectAcksOf(b *batch, request *request) {
 
 // Puts an acknowledged record into the request.
 func (c *Consumer) take(request *request, r *Record) {
+	c.unwait(r)
+	r.state = stateSent
+	request.records = append(request.records, r)
+}
+
+// Counts an acknowledgement that does not wait any more.
+func (c *Consumer) unwait(r *Record) {
 	c.waiting--
 	c.waitingBytes -= r.size()
 	r.batch.waiting--
-	r.state = stateSent
-	request.records = append(request.records, r)
 }
 
 // Extends what the app asked for, and, when it is due, each batch of which a record has no outcome.
@@ -289,7 +297,9 @@ func (c *Consumer) settled(request *request, answer settleAnswer) {
 		}
 	}
 	c.mu.Lock()
-	c.sending = nil
+	if c.sending == request { // Else the next session has begun, and keeps its records.
+		c.end(request)
+	}
 	c.failed += uint64(len(failed))
 	for _, h := range request.holds {
 		h.judge(reasons[string(h.record.ackID)])
@@ -306,9 +316,20 @@ func (c *Consumer) dropped(request *request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.sending == request {
-		c.sending = nil
-		c.stale += uint64(len(request.records))
+		c.stale += c.end(request)
 	}
+}
+
+// Ends the request that is sent. Returns the number of its records whose outcome no other delivery settles.
+func (c *Consumer) end(request *request) (count uint64) {
+	c.sending = nil
+	for _, r := range request.records {
+		if r.state == stateSent {
+			c.unexpect(r)
+			count++
+		}
+	}
+	return count
 }
 
 // A request was refused.
