@@ -16,6 +16,7 @@ struct ks_delivery *ks_delivery_new(size_t frame_size)
     ks_link_init(&delivery->owner);
     ks_link_init(&delivery->queue);
     ks_link_init(&delivery->held);
+    ks_link_init(&delivery->indexed);
     return delivery;
 }
 

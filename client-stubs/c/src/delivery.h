@@ -67,6 +67,7 @@ struct ks_delivery {
     struct ks_delivery *redelivery; /* Its outcome settles this one; NULL: none. */
     uint64_t kept_in;               /* Session whose end, or a retry in it, made it unconfirmed. */
     struct ks_link held;            /* With the app, or among the retries that hold their lanes. */
+    struct ks_link indexed;         /* In the index of the outcomes that are not confirmed. */
     uint64_t barrier;               /* Of the request with the retry; 0: it is not sent. */
     uint64_t taken_back_to;         /* Last arrival that the retry takes back; 0: not known. */
     enum ks_verdict verdict;

@@ -236,11 +236,11 @@ static void end_settle(struct driver *driver, CURLcode result)
     const struct ks_http *http = &driver->http;
     enum fate fate = fate_of(http, result);
     struct ks_link failures;
-    bool is_extension;
+    bool is_ignored; /* An extension, or of an ended session. */
 
     ks_link_init(&failures);
     (void)pthread_mutex_lock(&consumer->mutex);
-    is_extension = ks_list_is_empty(&engine->request.settled);
+    is_ignored = engine->request.is_extension || engine->request.state == KS_REQUEST_ORPHANED;
     if (fate == FATE_ANSWERED && !ks_engine_answered(engine, http->answer.data, http->answer.size))
         fate = FATE_LOST;
     if (fate == FATE_STALE || fate == FATE_REFUSED)
@@ -252,7 +252,7 @@ static void end_settle(struct driver *driver, CURLcode result)
         lose_call(driver, ks_http_retry_after(http));
     } else if (fate == FATE_ANSWERED) {
         report_failures(driver, &failures);
-    } else if (fate == FATE_REFUSED && !is_extension) {
+    } else if (fate == FATE_REFUSED && !is_ignored) {
         ks_client_error refusal = ks_http_refusal(http);
         ks_consumer_fail(consumer, &refusal);
     }

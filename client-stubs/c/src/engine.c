@@ -23,8 +23,10 @@ void ks_engine_init(struct ks_engine *engine)
     ks_link_init(&engine->held);
     ks_link_init(&engine->failures);
     ks_link_init(&engine->request.settled);
-    for (size_t i = 0; i < KS_UNCONFIRMED_BUCKETS; i++)
+    for (size_t i = 0; i < KS_UNCONFIRMED_BUCKETS; i++) {
         ks_link_init(&engine->unconfirmed[i]);
+        ks_link_init(&engine->decided[i]);
+    }
     engine->extend_at = INT64_MAX;
 }
 
@@ -149,10 +151,23 @@ void ks_engine_take_ack(struct ks_engine *engine, const struct ks_delivery *deli
     engine->unsent_bytes -= bytes;
 }
 
+static size_t bucket_of(const struct ks_delivery *delivery)
+{
+    return ks_delivery_hash(delivery) % KS_UNCONFIRMED_BUCKETS;
+}
+
+static void add_to_index(struct ks_engine *engine, struct ks_delivery *delivery)
+{
+    if (ks_list_is_empty(&delivery->indexed))
+        ks_list_append(&engine->decided[bucket_of(delivery)], &delivery->indexed);
+}
+
 /* Notes the outcome of a record of this session. */
 static void settle_group(struct ks_engine *engine, struct ks_delivery *delivery, int64_t now)
 {
     delivery->group->open--;
+    if (engine->is_indexing)
+        add_to_index(engine, delivery);
     if (delivery->outcome == KS_OUTCOME_ACK) {
         note_ack(engine, delivery, now);
         return;
@@ -221,11 +236,6 @@ static struct ks_group *group_of(struct ks_engine *engine, const struct ks_deliv
     return engine->current;
 }
 
-static struct ks_link *bucket_of(struct ks_engine *engine, const struct ks_delivery *delivery)
-{
-    return &engine->unconfirmed[ks_delivery_hash(delivery) % KS_UNCONFIRMED_BUCKETS];
-}
-
 /* Removes an earlier delivery of the record from the unconfirmed; NULL: there is none. */
 static struct ks_delivery *take_unconfirmed(struct ks_engine *engine,
                                             const struct ks_delivery *redelivery)
@@ -234,7 +244,7 @@ static struct ks_delivery *take_unconfirmed(struct ks_engine *engine,
 
     if (engine->unconfirmed_count == 0)
         return NULL;
-    KS_LIST_EACH(link, after, bucket_of(engine, redelivery))
+    KS_LIST_EACH(link, after, &engine->unconfirmed[bucket_of(redelivery)])
     {
         struct ks_delivery *delivery = KS_LIST_ENTRY(link, struct ks_delivery, owner);
         if (ks_delivery_is_same(delivery, redelivery)) {
@@ -261,15 +271,57 @@ static void adopt(struct ks_engine *engine, struct ks_delivery *earlier,
         settle_group(engine, earlier, now);
 }
 
-/* The delivery of this session that the app has; NULL: none. Attempts are counted from 1 in each
- * lease epoch. */
+static void begin_index(struct ks_engine *engine)
+{
+    struct ks_link *group_link, *after_group, *link, *after;
+
+    engine->is_indexing = true;
+    KS_LIST_EACH(group_link, after_group, &engine->groups)
+    KS_LIST_EACH(link, after, &KS_LIST_ENTRY(group_link, struct ks_group, groups)->deliveries)
+    {
+        struct ks_delivery *delivery = KS_LIST_ENTRY(link, struct ks_delivery, owner);
+        if (delivery->state == KS_STATE_DECIDED)
+            add_to_index(engine, delivery);
+    }
+    KS_LIST_EACH(link, after, &engine->request.settled)
+    add_to_index(engine, KS_LIST_ENTRY(link, struct ks_delivery, owner));
+}
+
+void ks_engine_end_index(struct ks_engine *engine)
+{
+    if (!engine->is_indexing)
+        return;
+    engine->is_indexing = false;
+    for (size_t i = 0; i < KS_UNCONFIRMED_BUCKETS; i++)
+        while (ks_list_take(&engine->decided[i]) != NULL)
+            continue;
+}
+
+/* The delivery whose outcome is not confirmed; NULL: none. A retry that was sent may have caused
+ * the redelivery: the app gets it. */
+static struct ks_delivery *find_decided(struct ks_engine *engine,
+                                        const struct ks_delivery *redelivery)
+{
+    struct ks_link *link, *after;
+
+    if (!engine->is_indexing)
+        begin_index(engine);
+    KS_LIST_EACH(link, after, &engine->decided[bucket_of(redelivery)])
+    {
+        struct ks_delivery *delivery = KS_LIST_ENTRY(link, struct ks_delivery, indexed);
+        bool is_retried = delivery->outcome == KS_OUTCOME_RETRY && delivery->state == KS_STATE_SENT;
+        if (!is_retried && ks_delivery_is_same(delivery, redelivery))
+            return delivery;
+    }
+    return NULL;
+}
+
+/* The delivery that the app has; NULL: none. */
 static struct ks_delivery *find_begun(struct ks_engine *engine,
                                       const struct ks_delivery *redelivery)
 {
     struct ks_link *link, *after;
 
-    if (redelivery->record.attempt == 1 && redelivery->group->shard->lost_at == 0)
-        return NULL;
     KS_LIST_EACH(link, after, &engine->begun)
     {
         struct ks_delivery *delivery = KS_LIST_ENTRY(link, struct ks_delivery, held);
@@ -279,22 +331,61 @@ static struct ks_delivery *find_begun(struct ks_engine *engine,
     return NULL;
 }
 
-/* Takes the delivery that the app has, or whose outcome is not confirmed; NULL: there is none. */
+static void end_hold(struct ks_engine *engine, struct ks_delivery *delivery)
+{
+    ks_list_remove(&delivery->held);
+    ks_lanes_unhold(&engine->lanes, delivery->lane);
+    ks_delivery_release(delivery);
+}
+
+static void withdraw_ack(struct ks_engine *engine, struct ks_delivery *delivery)
+{
+    struct ks_group *group = delivery->group;
+
+    group->acked--;
+    ks_engine_take_ack(engine, delivery);
+    if (group->unsent == 0)
+        ks_list_remove(&group->to_ack);
+}
+
+/* Takes a delivery out of its group, or out of the request that was sent. */
+static void withdraw(struct ks_engine *engine, struct ks_delivery *delivery)
+{
+    struct ks_group *group = delivery->group;
+
+    ks_list_remove(&delivery->owner);
+    ks_list_remove(&delivery->indexed);
+    if (delivery->state == KS_STATE_SENT) {
+        delivery->state = KS_STATE_DECIDED;
+        return;
+    }
+    if (delivery->state == KS_STATE_BEGUN) {
+        group->open--;
+    } else if (delivery->outcome == KS_OUTCOME_ACK) {
+        withdraw_ack(engine, delivery);
+    } else {
+        ks_list_remove(&delivery->queue);
+        if (!ks_list_is_empty(&delivery->held))
+            end_hold(engine, delivery);
+    }
+    ks_engine_forget_group(engine, group);
+}
+
+/* Takes the delivery that the app has, or whose outcome is not confirmed; NULL: there is none.
+ * Attempts are counted from 1 in each lease epoch. */
 static struct ks_delivery *take_earlier(struct ks_engine *engine,
                                         const struct ks_delivery *redelivery)
 {
     struct ks_delivery *earlier = take_unconfirmed(engine, redelivery);
-    struct ks_group *group;
 
-    if (earlier != NULL)
+    if (earlier != NULL ||
+        (redelivery->record.attempt == 1 && redelivery->group->shard->lost_at == 0))
         return earlier;
     earlier = find_begun(engine, redelivery);
     if (earlier == NULL)
-        return NULL;
-    group = earlier->group;
-    group->open--;
-    ks_list_remove(&earlier->owner);
-    ks_engine_forget_group(engine, group);
+        earlier = find_decided(engine, redelivery);
+    if (earlier != NULL)
+        withdraw(engine, earlier);
     return earlier;
 }
 
@@ -422,8 +513,21 @@ static void keep(struct ks_engine *engine, struct ks_delivery *delivery)
     ks_list_remove(&delivery->queue); /* Of the outcomes or extensions. */
     delivery->group = NULL;
     delivery->kept_in = engine->sessions;
-    ks_list_append(bucket_of(engine, delivery), &delivery->owner);
+    ks_list_remove(&delivery->indexed);
+    ks_list_append(&engine->unconfirmed[bucket_of(delivery)], &delivery->owner);
     engine->unconfirmed_count++;
+}
+
+/* Keeps a delivery, unless the app has given it back. */
+static void keep_or_release(struct ks_engine *engine, struct ks_delivery *delivery)
+{
+    if (!is_given_back(delivery)) {
+        keep(engine, delivery);
+        return;
+    }
+    ks_list_remove(&delivery->queue); /* Of the extensions. */
+    ks_list_remove(&delivery->held);
+    ks_delivery_release(delivery);
 }
 
 /* True if the session that ends has delivered later records of the shard, and not this one: its
@@ -460,16 +564,8 @@ static void keep_all(struct ks_engine *engine, struct ks_link *owners)
 {
     struct ks_link *link;
 
-    while ((link = ks_list_take(owners)) != NULL) {
-        struct ks_delivery *delivery = KS_LIST_ENTRY(link, struct ks_delivery, owner);
-        if (is_given_back(delivery)) {
-            ks_list_remove(&delivery->queue); /* Of the extensions. */
-            ks_list_remove(&delivery->held);
-            ks_delivery_release(delivery);
-        } else {
-            keep(engine, delivery);
-        }
-    }
+    while ((link = ks_list_take(owners)) != NULL)
+        keep_or_release(engine, KS_LIST_ENTRY(link, struct ks_delivery, owner));
 }
 
 static void keep_unconfirmed(struct ks_engine *engine)
@@ -486,13 +582,6 @@ static void keep_unconfirmed(struct ks_engine *engine)
         engine->request.state = KS_REQUEST_ORPHANED;
 }
 
-static void end_hold(struct ks_engine *engine, struct ks_delivery *delivery)
-{
-    ks_list_remove(&delivery->held);
-    ks_lanes_unhold(&engine->lanes, delivery->lane);
-    ks_delivery_release(delivery);
-}
-
 static void end_holds(struct ks_engine *engine)
 {
     struct ks_link *link, *after;
@@ -504,6 +593,7 @@ static void end_holds(struct ks_engine *engine)
 void ks_engine_opened(struct ks_engine *engine, const ks_event *event, int64_t now)
 {
     ks_engine_detached(engine);
+    ks_engine_end_index(engine);
     end_holds(engine);
     keep_unconfirmed(engine);
     free_groups(engine);
@@ -551,34 +641,6 @@ static void take_back_queued(struct ks_engine *engine, const struct ks_delivery 
     }
 }
 
-/* The redelivery of a record that waits in its lane; NULL: it did not arrive yet. */
-static struct ks_delivery *find_redelivery(const struct ks_delivery *delivery)
-{
-    struct ks_link *link, *after;
-
-    KS_LIST_EACH(link, after, &delivery->lane->queue)
-    {
-        struct ks_delivery *redelivery = KS_LIST_ENTRY(link, struct ks_delivery, queue);
-        if (ks_delivery_is_same(redelivery, delivery))
-            return redelivery;
-    }
-    return NULL;
-}
-
-/* Lets the outcome of a record, which is in no list that owns it, settle its redelivery. */
-static void await_redelivery(struct ks_engine *engine, struct ks_delivery *delivery)
-{
-    struct ks_delivery *redelivery = find_redelivery(delivery);
-
-    if (redelivery == NULL) {
-        keep(engine, delivery);
-        return;
-    }
-    ks_lanes_remove(&engine->lanes, redelivery);
-    ks_list_remove(&redelivery->owner);
-    adopt(engine, delivery, redelivery, 0); /* An acknowledgement is due at once. */
-}
-
 /* Takes the records of a group that the app has, or has acknowledged: they are redelivered. */
 static void take_back_begun(struct ks_engine *engine, struct ks_group *group,
                             const struct ks_delivery *retried)
@@ -593,17 +655,13 @@ static void take_back_begun(struct ks_engine *engine, struct ks_group *group,
             continue;
         if (engine->taken_back != NULL)
             engine->taken_back(delivery, engine->taken_back_context);
-        if (is_acked) {
-            group->acked--;
-            ks_engine_take_ack(engine, delivery);
-        } else {
+        if (is_acked)
+            withdraw_ack(engine, delivery);
+        else
             group->open--;
-        }
         ks_list_remove(link);
-        await_redelivery(engine, delivery);
+        keep_or_release(engine, delivery);
     }
-    if (group->unsent == 0)
-        ks_list_remove(&group->to_ack);
     ks_engine_forget_group(engine, group);
 }
 

@@ -45,7 +45,8 @@ struct ks_request {
     struct ks_buffer body; /* A message SettleRequest. */
     size_t items;
     uint64_t barrier;       /* 0: none. */
-    struct ks_link settled; /* Deliveries; none in an extension. */
+    bool is_extension;      /* It has extensions alone. */
+    struct ks_link settled; /* Deliveries whose outcome no redelivery has; none in an extension. */
 };
 
 struct ks_engine {
@@ -87,6 +88,11 @@ struct ks_engine {
     struct ks_link unconfirmed[KS_UNCONFIRMED_BUCKETS];
     size_t unconfirmed_count;
     uint64_t sessions; /* That have begun. */
+
+    /* Deliveries of this session whose outcome is not confirmed. Those that were decided while
+     * `is_indexing` is false are missing: most sessions redeliver nothing. */
+    struct ks_link decided[KS_UNCONFIRMED_BUCKETS];
+    bool is_indexing;
 
     uint64_t stale;
     uint64_t failed;
@@ -148,6 +154,9 @@ void ks_engine_unanswered(struct ks_engine *engine, int64_t retry_after_ms, int6
 void ks_engine_refused(struct ks_engine *engine);
 
 /* ---- For settle.c ---- */
+
+/* Forgets the index of outcomes, which the next redelivery makes again. */
+void ks_engine_end_index(struct ks_engine *engine);
 
 /* Takes an acknowledgement that is not sent out of the counts. */
 void ks_engine_take_ack(struct ks_engine *engine, const struct ks_delivery *delivery);

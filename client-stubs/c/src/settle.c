@@ -201,6 +201,7 @@ static void add_extensions(struct ks_engine *engine, struct ks_request *request,
     if (now < engine->extend_at)
         return;
     engine->extend_at = now + engine->ack_deadline_ms / 3;
+    ks_engine_end_index(engine);
     KS_LIST_EACH(link, after, &engine->groups)
     {
         struct ks_group *group = KS_LIST_ENTRY(link, struct ks_group, groups);
@@ -218,7 +219,8 @@ static void build(struct ks_engine *engine, struct ks_request *request, int64_t 
     add_outcomes(engine, request);
     if (request->items == 0 && (everything || is_crowded(engine) || now >= acks_due_at(engine)))
         add_acks(engine, request, now, everything);
-    if (request->items == 0)
+    request->is_extension = request->items == 0;
+    if (request->is_extension)
         add_extensions(engine, request, now);
     if (request->barrier > 0) {
         char barrier[BARRIER_BYTES_MAX];
@@ -297,8 +299,11 @@ static size_t release_settled(struct ks_request *request)
     struct ks_link *link;
     size_t count = 0;
 
-    for (; (link = ks_list_take(&request->settled)) != NULL; count++)
-        ks_delivery_release(KS_LIST_ENTRY(link, struct ks_delivery, owner));
+    for (; (link = ks_list_take(&request->settled)) != NULL; count++) {
+        struct ks_delivery *delivery = KS_LIST_ENTRY(link, struct ks_delivery, owner);
+        ks_list_remove(&delivery->indexed); /* The app may keep it. */
+        ks_delivery_release(delivery);
+    }
     return count;
 }
 
@@ -398,7 +403,7 @@ bool ks_engine_answered(struct ks_engine *engine, const uint8_t *answer, size_t 
 {
     if (!read_failures(answer, size, NULL))
         return false;
-    if (!end_request(engine) || ks_list_is_empty(&engine->request.settled))
+    if (!end_request(engine) || engine->request.is_extension)
         return true; /* Failures of an extension are of no interest. */
     (void)read_failures(answer, size, engine);
     judge_holds(engine, KS_VERDICT_ACCEPTED, true);
@@ -415,7 +420,7 @@ void ks_engine_unanswered(struct ks_engine *engine, int64_t retry_after_ms, int6
     if (retry_after_ms > pause)
         pause = retry_after_ms < RETRY_AFTER_MS_MAX ? retry_after_ms : RETRY_AFTER_MS_MAX;
     engine->retry_at = now + pause;
-    if (!ks_list_is_empty(&engine->request.settled)) /* Else the next extension follows. */
+    if (!engine->request.is_extension) /* Else the next extension follows. */
         engine->request.state = KS_REQUEST_WAITING;
 }
 

@@ -8,114 +8,13 @@
  * that fails, or whose deadline passes, takes the later deliveries of its lane back, and may be
  * given up; a retry of a settled record is SETTLED; a record that is half-way in a socket is sent
  * to its end; an event precedes the records that are not begun. */
+#include "order_story.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
-#include "engine.h"
-
-enum {
-    STORIES = 1000,
-    RECORDS = 40,
-    LANES = 3,
-    FRAMES_MAX = 20000,
-    STEPS_WITH_FAULTS = 1500,
-    STEPS_MAX = 20000,
-    BATCH_MAX = 8,
-    COPIES_MAX = 4,
-    APP_MAX = 3,
-    IN_FLIGHT_MAX = 20,
-    FAILURES_MAX = 4, /* Of a record. */
-    ACK_DEADLINE_MS = 300,
-    BACKOFF_MS = 50,
-    ID_BYTES_MAX = 64
-};
-
-enum slot_state { PENDING, BEGUN, WRITTEN, SETTLED };
-
-/* A record of the sidecar. */
-struct slot {
-    int lane;
-    enum slot_state state;
-    unsigned assignment; /* By which it is out. */
-    unsigned seen_in;    /* Last assignment in which it was written. */
-    unsigned torn_in;    /* Last assignment that ended before it was written. */
-    unsigned attempts;   /* Times that it was written. */
-    unsigned taken_back; /* Times that it was taken back half-way, and not written since. */
-    unsigned seen_by;    /* Last session that it was written to. */
-    int64_t at;          /* PENDING: not delivered before. WRITTEN: its ack deadline. */
-};
-
-enum frame_kind {
-    FRAME_RECORD,
-    FRAME_LEFT_OUT, /* A record that was taken back before it was begun. */
-    FRAME_BARRIER,
-    FRAME_LEASE_LOST,
-    FRAME_SESSION,
-    FRAME_END
-};
-
-/* What the sidecar writes. */
-struct frame {
-    enum frame_kind kind;
-    int number; /* Of the record, or of the barrier. */
-    int first;  /* Of the batch. */
-    int count;
-    unsigned assignment;
-    unsigned attempt;
-    unsigned epoch;
-    unsigned session;
-};
-
-/* One sending of a request. */
-struct copy {
-    bool is_used;
-    bool is_awaited; /* The engine waits for its answer. */
-    bool is_handled;
-    bool is_refused; /* Its session has ended. */
-    bool is_current; /* Its session has not. */
-    struct ks_buffer body;
-    struct ks_buffer answer;
-};
-
-/* What the app did with a record. */
-struct fact {
-    unsigned failures; /* The deliveries up to this attempt fail. */
-    bool is_running;
-    bool has_outcome; /* A final one. */
-};
-
-enum pause { PAUSE_NONE, PAUSE_APP, PAUSE_SIDECAR };
-
-struct story {
-    uint64_t seed;
-    uint64_t chance;
-    bool is_calm; /* Nothing is lost any more. */
-    bool is_told; /* Events are printed. */
-    bool by_lane; /* The app handles records of several lanes; else one record after the other. */
-    int64_t now;
-    enum pause pause; /* Who is stopped. */
-
-    /* The sidecar. */
-    struct slot slots[RECORDS];
-    unsigned assignments;
-    unsigned epoch;
-    unsigned session;
-    unsigned boot;         /* First session of the process. */
-    unsigned attempts_max; /* Of a record, which is given up then; 0: any. */
-    bool is_connected;
-    struct frame frames[FRAMES_MAX];
-    size_t read;    /* Frames below were read by the engine. */
-    size_t sent;    /* Frames below are in the socket. */
-    size_t begun;   /* Frames below are encoded: they are sent to their end. */
-    size_t written; /* Frames in all. */
-
-    struct copy copies[COPIES_MAX];
-    struct ks_engine engine;
-    struct ks_delivery *app[APP_MAX];
-    struct fact facts[RECORDS];
-};
 
 #define TELL(story, ...)                                                                           \
     do {                                                                                           \
@@ -435,21 +334,30 @@ static const char *settle_record(struct story *story, int number, const struct i
     return NULL;
 }
 
-static void settle(struct story *story, struct copy *copy, const struct ks_field *settlement)
+/* Reads an item. Returns the field of its id. */
+static struct ks_field read_settlement(const struct ks_field *settlement, struct id *id,
+                                       enum ks_outcome *ret_outcome)
 {
     struct ks_message message = ks_message_of(settlement->data, settlement->size);
     struct ks_field field, name = {0};
-    enum ks_outcome outcome = KS_OUTCOME_ACK;
-    const char *refusal = NULL;
-    struct id id;
 
     while (ks_message_next(&message, &field))
         if (field.number == KS_SETTLEMENT_OUTCOME)
-            outcome = (enum ks_outcome)field.value;
+            *ret_outcome = (enum ks_outcome)field.value;
         else if (field.number == KS_SETTLEMENT_ACK_ID || field.number == KS_SETTLEMENT_BATCH_ID)
             name = field;
-    read_id(&name, &id);
-    id.is_alone = name.number == KS_SETTLEMENT_ACK_ID;
+    read_id(&name, id);
+    id->is_alone = name.number == KS_SETTLEMENT_ACK_ID;
+    return name;
+}
+
+static void settle(struct story *story, struct copy *copy, const struct ks_field *settlement)
+{
+    enum ks_outcome outcome = KS_OUTCOME_ACK;
+    const char *refusal = NULL;
+    struct id id;
+    struct ks_field name = read_settlement(settlement, &id, &outcome);
+
     if (id.session < story->boot) {
         refuse(copy, &name, "UNKNOWN");
         return;
@@ -504,6 +412,23 @@ static void free_copy(struct copy *copy)
     *copy = (struct copy){0};
 }
 
+/* Notes that the engine has an answer for the outcomes of the copy. */
+static void confirm(struct story *story, const struct copy *copy)
+{
+    struct ks_message request = ks_message_of(copy->body.data, copy->body.size);
+    struct ks_field item;
+
+    while (ks_message_next(&request, &item)) {
+        enum ks_outcome outcome = KS_OUTCOME_ACK;
+        struct id id;
+        if (item.number != KS_SETTLE_REQUEST_SETTLEMENTS)
+            continue;
+        (void)read_settlement(&item, &id, &outcome);
+        for (int n = id.first; outcome != KS_OUTCOME_EXTEND && n < id.first + id.count; n++)
+            story->facts[n].decided_in = 0;
+    }
+}
+
 /* The network brings the copy on by one step, or loses it. */
 static void move_copy(struct story *story, struct copy *copy)
 {
@@ -522,6 +447,8 @@ static void move_copy(struct story *story, struct copy *copy)
         else
             free_copy(copy); /* It was lost. */
     } else {
+        if (copy->is_awaited)
+            confirm(story, copy);
         if (copy->is_awaited && copy->is_refused)
             ks_engine_refused(&story->engine);
         else if (copy->is_awaited)
@@ -632,6 +559,7 @@ static void begin_record(struct story *story, struct ks_delivery **place)
     before = fact_before(story, number_of(*place));
     HOLDS(story, before == NULL || before->has_outcome);
     HOLDS(story, !fact->is_running);
+    HOLDS(story, fact->decided_in != story->engine.sessions);
     fact->is_running = true;
 }
 
@@ -645,6 +573,8 @@ static void end_record(struct story *story, struct ks_delivery **place)
     TELL(story, "%d ends by %d", number_of(*place), (int)outcome);
     fact->is_running = false;
     fact->has_outcome = fact->has_outcome || !fails;
+    if (!fails)
+        fact->decided_in = story->engine.sessions;
     ks_engine_settle(&story->engine, *place, outcome, 0, NULL, story->now);
     ks_lanes_done(&story->engine.lanes, (*place)->lane);
     ks_delivery_release(*place);

@@ -113,7 +113,7 @@ TEST(records_of_the_app_whose_redelivery_is_there_are_not_handed_out_again)
     redeliver(&engine, 2);
     answer(&engine);
     EXPECT_EQ(engine.unconfirmed_count, 0);
-    expect_one_redelivery(&engine, taken, "ack 3.2, ack 2.2");
+    expect_one_redelivery(&engine, taken, "ack 2.2, ack 3.2");
 }
 
 static void expect_nothing_taken_back(const char *reason)
