@@ -64,7 +64,7 @@ compile_pure() {
 }
 
 build_house
-for check in floors banned lengths tested documented asserts formatted headers names; do content "$check"; done
+for check in floors banned lengths tested documented generated asserts formatted headers names; do content "$check"; done
 compile_pure
 content purity
 
@@ -147,6 +147,13 @@ plant server/base/options.def ''
 finds documented 'server/base/options.def:1: no options table found'
 plant server/api/rest.c '' 'x = "/v1/shards";'
 finds documented 'server/api/rest.c:2: the route /v1/shards is not in the docs'
+
+descriptor='x.AddSerializedFile(b"\x22\x12\n\x06Record\x12\x08\n\x04lane\x18\x0e")'
+plant client-stubs/python/src/kinesis_sidecar/v1/record_pb2.py "$descriptor"
+plant proto/golden/fields 'Record 14 uint32 lane' 'Consumer Pull PullRequest PullResponse'
+content generated
+plant proto/golden/fields 'Record 14 uint32 lane' 'Record 15 repeated string tags'
+finds generated 'proto/golden/fields:2: client-stubs/python/src/kinesis_sidecar/v1 has no tags = 15 in Record'
 
 plant server/core/bad.c 'int f(void) {' '  return 1;' '}'
 finds formatted 'server/core/bad.c:1:'

@@ -13,7 +13,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n kinesis_sidecar/v1/operate.proto\x12\x12kinesis_sidecar.v1\"d\n\x0cPauseRequest\x12\x0e\n\x06shards\x18\x01 \x03(\t\x12\r\n\x05until\x18\x02 \x01(\x03\x12\x15\n\x0bkeep_leases\x18\x03 \x01(\x08H\x00\x12\x14\n\x0csubscription\x18\x04 \x01(\tB\x08\n\x06leases\"C\n\rPauseResponse\x12\x0e\n\x06shards\x18\x01 \x03(\t\x12\r\n\x05until\x18\x02 \x01(\x03\x12\x13\n\x0bkeep_leases\x18\x03 \x01(\x08\"5\n\rResumeRequest\x12\x0e\n\x06shards\x18\x01 \x03(\t\x12\x14\n\x0csubscription\x18\x02 \x01(\t\" \n\x0eResumeResponse\x12\x0e\n\x06shards\x18\x01 \x03(\t\"=\n\x13ReleaseLeaseRequest\x12\x10\n\x08shard_id\x18\x01 \x01(\t\x12\x14\n\x0csubscription\x18\x02 \x01(\t\"I\n\x14ReleaseLeaseResponse\x12\x10\n\x08shard_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x10\n\x08\x64\x65\x61\x64line\x18\x03 \x01(\x03\"p\n\x0bSeekRequest\x12\n\n\x02to\x18\x01 \x01(\t\x12\x0e\n\x06shards\x18\x02 \x03(\t\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\x12\r\n\x05\x66orce\x18\x04 \x01(\x08\x12\x0f\n\x07wait_ms\x18\x05 \x01(\x03\x12\x14\n\x0csubscription\x18\x06 \x01(\t\"a\n\x05Place\x12\x12\n\ncheckpoint\x18\x01 \x01(\t\x12\x1b\n\x13sub_sequence_number\x18\x02 \x01(\x03\x12\x14\n\x0c\x61t_timestamp\x18\x03 \x01(\x03\x12\x11\n\tinclusive\x18\x04 \x01(\x08\"\xb5\x01\n\x0bSoughtShard\x12\x10\n\x08shard_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x30\n\x07outcome\x18\x03 \x01(\x0e\x32\x1f.kinesis_sidecar.v1.SeekOutcome\x12)\n\x06\x62\x65\x66ore\x18\x04 \x01(\x0b\x32\x19.kinesis_sidecar.v1.Place\x12(\n\x05\x61\x66ter\x18\x05 \x01(\x0b\x32\x19.kinesis_sidecar.v1.Place\"P\n\x0cSeekResponse\x12\x0f\n\x07\x64ry_run\x18\x01 \x01(\x08\x12/\n\x06shards\x18\x02 \x03(\x0b\x32\x1f.kinesis_sidecar.v1.SoughtShard\"\xc6\x01\n\x0cPeekedRecord\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x10\n\x08shard_id\x18\x02 \x01(\t\x12\x17\n\x0fsequence_number\x18\x03 \x01(\t\x12\x1b\n\x13sub_sequence_number\x18\x04 \x01(\x03\x12\x15\n\rpartition_key\x18\x05 \x01(\t\x12%\n\x1d\x61pproximate_arrival_timestamp\x18\x06 \x01(\x03\x12\x12\n\naggregated\x18\x07 \x01(\x08\x12\x0c\n\x04\x64\x61ta\x18\x08 \x01(\x0c\"\x81\x01\n\x0cPeekResponse\x12\x10\n\x08shard_id\x18\x01 \x01(\t\x12\x31\n\x07records\x18\x02 \x03(\x0b\x32 .kinesis_sidecar.v1.PeekedRecord\x12\x1c\n\x14millis_behind_latest\x18\x03 \x01(\x03\x12\x0e\n\x06\x61t_end\x18\x04 \x01(\x08\"O\n\rReplayRequest\x12\x0c\n\x04\x66rom\x18\x01 \x01(\t\x12\n\n\x02to\x18\x02 \x01(\t\x12\x0e\n\x06shards\x18\x03 \x03(\t\x12\x14\n\x0csubscription\x18\x04 \x01(\t\"8\n\x06Replay\x12\n\n\x02id\x18\x01 \x01(\t\x12\x12\n\nexpires_at\x18\x02 \x01(\x03\x12\x0e\n\x06shards\x18\x03 \x03(\t\"\x1a\n\x0cReplayClosed\x12\n\n\x02id\x18\x01 \x01(\t\"\x1c\n\tReplayEnd\x12\x0f\n\x07records\x18\x01 \x01(\x04\">\n\x0fLogLevelRequest\x12+\n\x05level\x18\x01 \x01(\x0e\x32\x1c.kinesis_sidecar.v1.LogLevel\"m\n\x10LogLevelResponse\x12+\n\x05level\x18\x01 \x01(\x0e\x32\x1c.kinesis_sidecar.v1.LogLevel\x12,\n\x06\x62\x65\x66ore\x18\x02 \x01(\x0e\x32\x1c.kinesis_sidecar.v1.LogLevel*\x90\x01\n\x0bSeekOutcome\x12\x1c\n\x18SEEK_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n\x11SEEK_OUTCOME_DONE\x10\x01\x12\x18\n\x14SEEK_OUTCOME_DRY_RUN\x10\x02\x12\x18\n\x14SEEK_OUTCOME_REFUSED\x10\x03\x12\x18\n\x14SEEK_OUTCOME_UNKNOWN\x10\x04*w\n\x08LogLevel\x12\x19\n\x15LOG_LEVEL_UNSPECIFIED\x10\x00\x12\x13\n\x0fLOG_LEVEL_DEBUG\x10\x01\x12\x12\n\x0eLOG_LEVEL_INFO\x10\x02\x12\x12\n\x0eLOG_LEVEL_WARN\x10\x03\x12\x13\n\x0fLOG_LEVEL_ERROR\x10\x04\x42\'P\x01Z#kinesis_sidecar/v1;kinesissidecarv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n kinesis_sidecar/v1/operate.proto\x12\x12kinesis_sidecar.v1\"d\n\x0cPauseRequest\x12\x0e\n\x06shards\x18\x01 \x03(\t\x12\r\n\x05until\x18\x02 \x01(\x03\x12\x15\n\x0bkeep_leases\x18\x03 \x01(\x08H\x00\x12\x14\n\x0csubscription\x18\x04 \x01(\tB\x08\n\x06leases\"C\n\rPauseResponse\x12\x0e\n\x06shards\x18\x01 \x03(\t\x12\r\n\x05until\x18\x02 \x01(\x03\x12\x13\n\x0bkeep_leases\x18\x03 \x01(\x08\"5\n\rResumeRequest\x12\x0e\n\x06shards\x18\x01 \x03(\t\x12\x14\n\x0csubscription\x18\x02 \x01(\t\" \n\x0eResumeResponse\x12\x0e\n\x06shards\x18\x01 \x03(\t\"=\n\x13ReleaseLeaseRequest\x12\x10\n\x08shard_id\x18\x01 \x01(\t\x12\x14\n\x0csubscription\x18\x02 \x01(\t\"I\n\x14ReleaseLeaseResponse\x12\x10\n\x08shard_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x10\n\x08\x64\x65\x61\x64line\x18\x03 \x01(\x03\"p\n\x0bSeekRequest\x12\n\n\x02to\x18\x01 \x01(\t\x12\x0e\n\x06shards\x18\x02 \x03(\t\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\x12\r\n\x05\x66orce\x18\x04 \x01(\x08\x12\x0f\n\x07wait_ms\x18\x05 \x01(\x03\x12\x14\n\x0csubscription\x18\x06 \x01(\t\"a\n\x05Place\x12\x12\n\ncheckpoint\x18\x01 \x01(\t\x12\x1b\n\x13sub_sequence_number\x18\x02 \x01(\x03\x12\x14\n\x0c\x61t_timestamp\x18\x03 \x01(\x03\x12\x11\n\tinclusive\x18\x04 \x01(\x08\"\xc3\x01\n\x0bSoughtShard\x12\x10\n\x08shard_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x30\n\x07outcome\x18\x03 \x01(\x0e\x32\x1f.kinesis_sidecar.v1.SeekOutcome\x12)\n\x06\x62\x65\x66ore\x18\x04 \x01(\x0b\x32\x19.kinesis_sidecar.v1.Place\x12(\n\x05\x61\x66ter\x18\x05 \x01(\x0b\x32\x19.kinesis_sidecar.v1.Place\x12\x0c\n\x04lost\x18\x06 \x01(\x08\"P\n\x0cSeekResponse\x12\x0f\n\x07\x64ry_run\x18\x01 \x01(\x08\x12/\n\x06shards\x18\x02 \x03(\x0b\x32\x1f.kinesis_sidecar.v1.SoughtShard\"\xc6\x01\n\x0cPeekedRecord\x12\x0e\n\x06stream\x18\x01 \x01(\t\x12\x10\n\x08shard_id\x18\x02 \x01(\t\x12\x17\n\x0fsequence_number\x18\x03 \x01(\t\x12\x1b\n\x13sub_sequence_number\x18\x04 \x01(\x03\x12\x15\n\rpartition_key\x18\x05 \x01(\t\x12%\n\x1d\x61pproximate_arrival_timestamp\x18\x06 \x01(\x03\x12\x12\n\naggregated\x18\x07 \x01(\x08\x12\x0c\n\x04\x64\x61ta\x18\x08 \x01(\x0c\"\x81\x01\n\x0cPeekResponse\x12\x10\n\x08shard_id\x18\x01 \x01(\t\x12\x31\n\x07records\x18\x02 \x03(\x0b\x32 .kinesis_sidecar.v1.PeekedRecord\x12\x1c\n\x14millis_behind_latest\x18\x03 \x01(\x03\x12\x0e\n\x06\x61t_end\x18\x04 \x01(\x08\"O\n\rReplayRequest\x12\x0c\n\x04\x66rom\x18\x01 \x01(\t\x12\n\n\x02to\x18\x02 \x01(\t\x12\x0e\n\x06shards\x18\x03 \x03(\t\x12\x14\n\x0csubscription\x18\x04 \x01(\t\"8\n\x06Replay\x12\n\n\x02id\x18\x01 \x01(\t\x12\x12\n\nexpires_at\x18\x02 \x01(\x03\x12\x0e\n\x06shards\x18\x03 \x03(\t\"\x1a\n\x0cReplayClosed\x12\n\n\x02id\x18\x01 \x01(\t\"\x1c\n\tReplayEnd\x12\x0f\n\x07records\x18\x01 \x01(\x04\">\n\x0fLogLevelRequest\x12+\n\x05level\x18\x01 \x01(\x0e\x32\x1c.kinesis_sidecar.v1.LogLevel\"m\n\x10LogLevelResponse\x12+\n\x05level\x18\x01 \x01(\x0e\x32\x1c.kinesis_sidecar.v1.LogLevel\x12,\n\x06\x62\x65\x66ore\x18\x02 \x01(\x0e\x32\x1c.kinesis_sidecar.v1.LogLevel*\x90\x01\n\x0bSeekOutcome\x12\x1c\n\x18SEEK_OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n\x11SEEK_OUTCOME_DONE\x10\x01\x12\x18\n\x14SEEK_OUTCOME_DRY_RUN\x10\x02\x12\x18\n\x14SEEK_OUTCOME_REFUSED\x10\x03\x12\x18\n\x14SEEK_OUTCOME_UNKNOWN\x10\x04*w\n\x08LogLevel\x12\x19\n\x15LOG_LEVEL_UNSPECIFIED\x10\x00\x12\x13\n\x0fLOG_LEVEL_DEBUG\x10\x01\x12\x12\n\x0eLOG_LEVEL_INFO\x10\x02\x12\x12\n\x0eLOG_LEVEL_WARN\x10\x03\x12\x13\n\x0fLOG_LEVEL_ERROR\x10\x04\x42\'P\x01Z#kinesis_sidecar/v1;kinesissidecarv1b\x06proto3')
 
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, globals())
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'kinesis_sidecar.v1.operate_pb2', globals())
@@ -21,10 +21,10 @@ if _descriptor._USE_C_DESCRIPTORS == False:
 
   DESCRIPTOR._options = None
   DESCRIPTOR._serialized_options = b'P\001Z#kinesis_sidecar/v1;kinesissidecarv1'
-  _SEEKOUTCOME._serialized_start=1639
-  _SEEKOUTCOME._serialized_end=1783
-  _LOGLEVEL._serialized_start=1785
-  _LOGLEVEL._serialized_end=1904
+  _SEEKOUTCOME._serialized_start=1653
+  _SEEKOUTCOME._serialized_end=1797
+  _LOGLEVEL._serialized_start=1799
+  _LOGLEVEL._serialized_end=1918
   _PAUSEREQUEST._serialized_start=56
   _PAUSEREQUEST._serialized_end=156
   _PAUSERESPONSE._serialized_start=158
@@ -42,23 +42,23 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _PLACE._serialized_start=568
   _PLACE._serialized_end=665
   _SOUGHTSHARD._serialized_start=668
-  _SOUGHTSHARD._serialized_end=849
-  _SEEKRESPONSE._serialized_start=851
-  _SEEKRESPONSE._serialized_end=931
-  _PEEKEDRECORD._serialized_start=934
-  _PEEKEDRECORD._serialized_end=1132
-  _PEEKRESPONSE._serialized_start=1135
-  _PEEKRESPONSE._serialized_end=1264
-  _REPLAYREQUEST._serialized_start=1266
-  _REPLAYREQUEST._serialized_end=1345
-  _REPLAY._serialized_start=1347
-  _REPLAY._serialized_end=1403
-  _REPLAYCLOSED._serialized_start=1405
-  _REPLAYCLOSED._serialized_end=1431
-  _REPLAYEND._serialized_start=1433
-  _REPLAYEND._serialized_end=1461
-  _LOGLEVELREQUEST._serialized_start=1463
-  _LOGLEVELREQUEST._serialized_end=1525
-  _LOGLEVELRESPONSE._serialized_start=1527
-  _LOGLEVELRESPONSE._serialized_end=1636
+  _SOUGHTSHARD._serialized_end=863
+  _SEEKRESPONSE._serialized_start=865
+  _SEEKRESPONSE._serialized_end=945
+  _PEEKEDRECORD._serialized_start=948
+  _PEEKEDRECORD._serialized_end=1146
+  _PEEKRESPONSE._serialized_start=1149
+  _PEEKRESPONSE._serialized_end=1278
+  _REPLAYREQUEST._serialized_start=1280
+  _REPLAYREQUEST._serialized_end=1359
+  _REPLAY._serialized_start=1361
+  _REPLAY._serialized_end=1417
+  _REPLAYCLOSED._serialized_start=1419
+  _REPLAYCLOSED._serialized_end=1445
+  _REPLAYEND._serialized_start=1447
+  _REPLAYEND._serialized_end=1475
+  _LOGLEVELREQUEST._serialized_start=1477
+  _LOGLEVELREQUEST._serialized_end=1539
+  _LOGLEVELRESPONSE._serialized_start=1541
+  _LOGLEVELRESPONSE._serialized_end=1650
 # @@protoc_insertion_point(module_scope)
