@@ -103,7 +103,7 @@ def run_example(command, folder, url, **variables):
 
 def newcomer_c(folder, url):
     (_, install), (_, build), (_, code), (_, compile_line) = blocks_of("c")[:4]
-    assert install.startswith("apt install ./libkinesis-sidecar-client0_"), install  # `make packages` builds these.
+    assert install.startswith("apt install ./libkinesis-sidecar-client1_"), install  # `make packages` builds these.
     sources, root = os.path.join(folder, "sources"), os.path.join(folder, "root")
     shutil.copytree(f"{ROOT}/client-stubs/c", sources)
     shell(build, sources, DESTDIR=root)

@@ -11,7 +11,7 @@ set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
 
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME libkinesis-sidecar-client0)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME lib${name}${soversion})
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBDEPS ON)
 set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "The shared library.")
@@ -19,7 +19,7 @@ set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "The shared library.")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libkinesis-sidecar-client-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
-    "libkinesis-sidecar-client0 (= ${PROJECT_VERSION}), libcurl4-openssl-dev | libcurl4-gnutls-dev")
+    "lib${name}${soversion} (= ${PROJECT_VERSION}), libcurl4-openssl-dev | libcurl4-gnutls-dev")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS libsqlite3-dev)
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION
     "Headers and static libraries, also those for tests of an app and for SQLite.")
