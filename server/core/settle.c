@@ -196,14 +196,54 @@ static bool is_last(const struct ks_slot *slot, const struct claim *claim)
            (claim->assignment == 0 || slot->seen_in == claim->assignment);
 }
 
+/* Takes back what the session has of the lane after the record. */
+static void recall_after(struct ks_core *core, struct ks_lease *lease, uint32_t lane,
+                         ks_number number, ks_session_id session)
+{
+    struct ks_tracker *tracker = &lease->tracker;
+    ks_number first = number + 1 > tracker->mark ? number + 1 : tracker->mark;
+
+    for (ks_number n = first; n < tracker->lanes[lane].cursor; n++) {
+        const struct ks_slot *slot = ks_tracker_slot(tracker, n);
+
+        if (!ks_slot_is_out(slot) || ks_tracker_lane(tracker, slot) != lane)
+            continue;
+        if (slot->session == session)
+            ks_session_recall(core, lease, n);
+        return;
+    }
+}
+
+/* True if the failure of a delivery that the claim is about gave its record up: by an earlier copy of this retry, or by
+ * the ack deadline. It took the later records of the lane back, and the client may not know that. So the retry takes
+ * them back again: what the client has by now, too, was delivered before this retry. */
+static bool retry_given_up(struct ks_core *core, struct ks_lease *lease, const struct claim *claim)
+{
+    const struct ks_tracker *tracker = &lease->tracker;
+    bool found = false;
+
+    if (claim->assignment == 0 || tracker->unordered)
+        return false;
+    for (uint32_t i = 0; i < tracker->lane_count; i++) {
+        const struct ks_lane *lane = &tracker->lanes[i];
+
+        if (lane->given_up < claim->first || lane->given_up >= claim->beyond ||
+            lane->given_up_in != claim->assignment)
+            continue;
+        recall_after(core, lease, i, lane->given_up, claim->session);
+        found = true;
+    }
+    return found;
+}
+
 /* Each record takes the later deliveries of its lane back with it. A record that is with another session by now is not
- * this one's to take back. A record that this retry gives up takes them back, too; one that was settled or given up
- * before takes nothing back. The client must know: it drops records that were taken back. */
+ * this one's to take back. A record that this retry gives up takes them back, too, and again if the retry is repeated;
+ * one that was settled before takes nothing back. The client must know: it drops records that were taken back. */
 static enum ks_settle_status retry(struct ks_core *core, struct ks_lease *lease,
                                    const struct claim *claim, ks_span delay,
                                    struct ks_settled *settled)
 {
-    bool recalled = false;
+    bool recalled = retry_given_up(core, lease, claim);
 
     for (ks_number n = first_of(lease, claim); n < claim->beyond; n++) {
         struct ks_slot *slot = ks_tracker_slot(&lease->tracker, n);

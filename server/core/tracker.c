@@ -37,8 +37,10 @@ void ks_tracker_order(struct ks_tracker *tracker, uint32_t lane_count, bool unor
     tracker->lane_count = lane_count;
     tracker->unordered = unordered;
     for (uint32_t i = 0; i < lane_count; i++)
-        tracker->lanes[i] = (struct ks_lane){
-            .cursor = tracker->mark, .session = KS_SESSION_NONE, .yield_to = KS_SESSION_NONE};
+        tracker->lanes[i] = (struct ks_lane){.cursor = tracker->mark,
+                                             .session = KS_SESSION_NONE,
+                                             .yield_to = KS_SESSION_NONE,
+                                             .given_up = KS_NUMBER_NONE};
 }
 
 uint32_t ks_tracker_room(const struct ks_tracker *tracker)
@@ -478,6 +480,10 @@ struct ks_credit ks_tracker_kill(struct ks_tracker *tracker, ks_number number, e
     if (!is_open(slot))
         return credit;
     leave(tracker, slot, &credit);
+    if (cause != KS_CAUSE_ASKED && slot->attempts > 0) {
+        lane_of(tracker, slot)->given_up = number;
+        lane_of(tracker, slot)->given_up_in = slot->seen_in;
+    }
     slot->state = KS_SLOT_DYING;
     slot->cause = (unsigned)cause & 3u;
     tracker->dying++;

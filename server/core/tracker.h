@@ -59,6 +59,10 @@ struct ks_lane {
     ks_session_id session;  /* Whose it is, or NONE. */
     ks_session_id yield_to; /* Gets it when nothing of it is in flight; NONE: stays. */
     uint32_t in_flight;     /* Its records that are out. */
+    /* The last of its records that was given up because a delivery failed, or NONE, and the assignment in which it was
+     * written last. They outlive the slot of the record. */
+    ks_number given_up;
+    uint64_t given_up_in;
 };
 
 struct ks_tracker {
@@ -180,7 +184,8 @@ struct ks_credit ks_tracker_recall(struct ks_tracker *tracker, ks_number number)
 /* A record that was recalled is not delivered before `not_before`, and so nothing after it in its lane. Does nothing to
  * any other record. */
 void ks_tracker_delay(struct ks_tracker *tracker, ks_number number, ks_instant not_before);
-/* The record, out or not, is to be a dead letter. Returns the credit. Nothing if it is that already. */
+/* The record, out or not, is to be a dead letter. Returns the credit. Nothing if it is that already. If its delivery
+ * failed (any cause but ASKED), its lane remembers it. */
 struct ks_credit ks_tracker_kill(struct ks_tracker *tracker, ks_number number, enum ks_cause cause);
 /* The next run of at most `most` DYING records of one cause and as many attempts: they are BURYING now. */
 bool ks_tracker_bury(struct ks_tracker *tracker, uint32_t most, struct ks_tracker_run *ret_run);

@@ -187,7 +187,7 @@ enum ks_settle_status {
     KS_SETTLE_OK,
     KS_SETTLE_FENCED,         /* Its lease epoch has ended. */
     KS_SETTLE_EXPIRED,        /* EXTEND: some are not in flight with the session any more. */
-    KS_SETTLE_SETTLED,        /* RETRY: all were settled or given up before. */
+    KS_SETTLE_SETTLED,        /* RETRY: it takes nothing back, for all are settled. */
     KS_SETTLE_UNKNOWN,        /* Never delivered in this epoch. */
     KS_SETTLE_SESSION_FENCED, /* Its session was taken over: the whole request is refused. */
     KS_SETTLE_SESSION_EXPIRED /* Its session is over. */

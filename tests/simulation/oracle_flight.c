@@ -161,6 +161,8 @@ static void retry(const struct place *place, const struct ks_event *event, ks_in
     for (uint64_t i = event->settle.first; i < end && i < place->lane->delivered; i++) {
         struct oracle_record *record = record_at(place, i);
 
+        if (i < place->reader->forgot || !is_out(place, i))
+            take_back_again(place, i, event->settle.session);
         if (i < place->reader->forgot || !is_out(place, i) ||
             record->session != event->settle.session ||
             !is_last(record, event->settle.session, event->settle.assignment))
@@ -406,7 +408,8 @@ static void check_status(struct world *world, const struct place *place,
             !(status == KS_SETTLE_EXPIRED && (foreign || is_older(place, event))) &&
             !(is_retry && status == KS_SETTLE_SETTLED && !has_open(world, place, event)))
             wrong = "of a delivery is refused";
-        if (is_retry && status == KS_SETTLE_OK && !may_be_open(place, event))
+        if (is_retry && status == KS_SETTLE_OK && !may_be_open(place, event) &&
+            !may_be_given_up(place, event->settle.first, event->settle.count))
             wrong = "takes nothing back and is accepted";
         if (is_retry && foreign && status == KS_SETTLE_OK)
             wrong = "takes back what is not its session's";

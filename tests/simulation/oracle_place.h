@@ -193,4 +193,41 @@ static inline bool was_delivered(const struct place *place, uint64_t first, uint
     return first + count <= place->lane->delivered && is_known(place, first, count);
 }
 
+/* ---- Retries of what was given up ---- */
+
+/* True if the failure of a delivery may have given one of the records up: then a retry may take back what is behind it
+ * again. What is below the watermark is forgotten. */
+static inline bool may_be_given_up(const struct place *place, uint64_t first, uint64_t count)
+{
+    const struct ks_poison_policy *policy = &place->world->swarm.core.poison;
+    bool some = false;
+
+    if (is_unordered(place) || (policy->max_attempts == 0 && policy->max_age.us == 0) ||
+        (policy->exhausted != KS_EXHAUSTED_DEAD_LETTER && policy->exhausted != KS_EXHAUSTED_DROP))
+        return false;
+    for (uint64_t i = first; i < first + count && i < place->lane->delivered; i++)
+        some |= i < place->reader->forgot || !is_out(place, i);
+    return some;
+}
+
+/* The retry of a record that was given up was accepted: notes what it took back again of its session. */
+static inline void take_back_again(const struct place *place, uint64_t number, uint32_t session)
+{
+    uint64_t lane = lane_of(place, number);
+
+    if (!may_be_given_up(place, number, 1))
+        return;
+    number = number < place->reader->forgot ? place->reader->forgot : number + 1;
+    for (; number < place->lane->delivered; number++) {
+        const struct oracle_record *record = record_at(place, number);
+
+        if (lane_of(place, number) != lane ||
+            (record->state != RECORD_TAKEN && record->state != RECORD_FLYING))
+            continue;
+        if (record->session == session && !shell_is_out(place->process, place->shard, number))
+            recall(place, number, RECORD_WAITING);
+        return;
+    }
+}
+
 #endif

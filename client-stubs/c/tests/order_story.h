@@ -35,6 +35,7 @@ struct slot {
     unsigned attempts;   /* Times that it was written. */
     unsigned taken_back; /* Times that it was taken back half-way, and not written since. */
     unsigned seen_by;    /* Last session that it was written to. */
+    bool is_given_up;    /* No later record of its lane was given up. */
     int64_t at;          /* PENDING: not delivered before. WRITTEN: its ack deadline. */
 };
 

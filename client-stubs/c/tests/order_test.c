@@ -6,8 +6,9 @@
  * way; the app or the sidecar pauses, the sidecar is killed, streams break, sessions end, leases
  * are lost, requests and answers are lost or late. The rules are those of server/core: a record
  * that fails, or whose deadline passes, takes the later deliveries of its lane back, and may be
- * given up; a retry of a settled record is SETTLED; a record that is half-way in a socket is sent
- * to its end; an event precedes the records that are not begun. */
+ * given up; a retry of the last record that was given up takes them back again, one of another
+ * settled record is SETTLED; a record that is half-way in a socket is sent to its end; an event
+ * precedes the records that are not begun. */
 #include "order_story.h"
 
 #include <stdio.h>
@@ -99,6 +100,9 @@ static void fail_record(struct story *story, int number)
     if (story->attempts_max == 0 || slot->attempts < story->attempts_max)
         return;
     TELL(story, "%d is given up", number);
+    for (int n = 0; n < RECORDS; n++)
+        if (story->slots[n].lane == slot->lane)
+            story->slots[n].is_given_up = n == number;
     slot->state = SETTLED;
     story->facts[number].has_outcome = true;
 }
@@ -319,6 +323,10 @@ static const char *settle_record(struct story *story, int number, const struct i
 
     if (slot->attempts == 0)
         return NULL;
+    if (slot->is_given_up && outcome == KS_OUTCOME_RETRY && is_last) {
+        recall(story, number);
+        return NULL;
+    }
     if (slot->state == SETTLED)
         return outcome == KS_OUTCOME_RETRY ? "SETTLED" : NULL;
     if (outcome == KS_OUTCOME_EXTEND && is_last && slot->state == WRITTEN)

@@ -131,16 +131,111 @@ TEST(retry_of_a_range_takes_back_the_records_that_are_not_settled)
     EXPECT(!ks_core_is_out(bed.core, 0, 3));
 }
 
-/* The retry takes back the later records, and then its record is given up: a repetition does not. */
-TEST(retry_that_gives_its_record_up_is_accepted_once)
+/* The retry of record 0 takes back the others, and gives its record up. Returns its delivery. */
+static struct bed_run give_up_first(enum ks_exhausted exhausted)
 {
-    ks_session_id session = four_written();
+    struct bed_run run = {.session = four_written(), .epoch = 1};
 
+    run.assignment = bed.core->assignment;
     bed.core->config.poison.max_attempts = 1;
-    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_RETRY, 0), KS_SETTLE_OK);
+    bed.core->config.poison.exhausted = exhausted;
+    EXPECT_EQ_I64(settle_alone(&run, KS_RETRY), KS_SETTLE_OK);
+    EXPECT_EQ_U64(settled().count, 0);
+    bed_settle_down(&bed);
+    EXPECT_EQ_U64(bed.core->leases[0].tracker.mark, exhausted == KS_EXHAUSTED_DROP ? 1 : 0);
+    for (ks_number n = 1; n < 4; n++)
+        EXPECT(!ks_core_is_out(bed.core, 0, n));
+    return run;
+}
+
+/* The client drops what it received before the barrier of the repetition, also what the first copy took back and was
+ * redelivered since. */
+TEST(repeated_retry_that_gave_its_record_up_takes_the_later_records_back_again)
+{
+    static const enum ks_exhausted policies[] = {KS_EXHAUSTED_DEAD_LETTER, KS_EXHAUSTED_DROP};
+
+    for (size_t i = 0; i < sizeof(policies) / sizeof(policies[0]); i++) {
+        struct bed_run run = give_up_first(policies[i]);
+
+        EXPECT_EQ_I64(settle_alone(&run, KS_RETRY), KS_SETTLE_OK); /* They wait: nothing changes. */
+        EXPECT_EQ_I64(bed_pull(&bed, run.session, 4), 3);
+        EXPECT_EQ_I64(settle_alone(&run, KS_RETRY), KS_SETTLE_OK);
+        EXPECT_EQ_U64(settled().count, 0);
+        for (ks_number n = 1; n < 4; n++) {
+            EXPECT(!ks_core_is_out(bed.core, 0, n));
+            EXPECT_EQ_U64(ks_tracker_slot(&bed.core->leases[0].tracker, n)->failures, 0);
+        }
+        EXPECT_EQ_I64(bed_pull(&bed, run.session, 4), 3);
+    }
+}
+
+/* The deadline took the later records back, and the client does not know. */
+TEST(retry_of_a_record_that_was_given_up_for_its_ack_deadline_is_accepted)
+{
+    struct bed_run run = {.session = four_written(), .epoch = 1};
+
+    run.assignment = bed.core->assignment;
+    bed.core->config.poison.max_attempts = 1;
+    EXPECT_EQ_I64(bed_settle(&bed, run.session, 0, 0, 1, KS_EXTEND, 1000), KS_SETTLE_OK);
+    bed_wait(&bed, 1000);
     EXPECT(!ks_core_is_out(bed.core, 0, 1));
-    EXPECT_EQ_I64(bed_pull(&bed, session, 4), 3);
-    EXPECT_EQ_I64(bed_settle(&bed, session, 0, 0, 1, KS_RETRY, 0), KS_SETTLE_SETTLED);
+    EXPECT_EQ_I64(settle_alone(&run, KS_RETRY), KS_SETTLE_OK);
+}
+
+TEST(retry_of_a_given_up_record_that_is_not_about_its_last_delivery_is_refused)
+{
+    struct bed_run run = give_up_first(KS_EXHAUSTED_DROP);
+
+    EXPECT_EQ_I64(bed_pull(&bed, run.session, 4), 3);
+    run.assignment++;
+    EXPECT_EQ_I64(settle_alone(&run, KS_RETRY), KS_SETTLE_SETTLED);
+    EXPECT(ks_core_is_out(bed.core, 0, 1));
+}
+
+/* The client waits for an answer before it retries another record of the lane. */
+TEST(repeated_retry_is_refused_after_a_later_record_of_the_lane_was_given_up)
+{
+    struct bed_run first = give_up_first(KS_EXHAUSTED_DROP);
+    struct bed_run second = {.session = first.session, .epoch = 1, .first = 1};
+
+    EXPECT_EQ_I64(bed_pull(&bed, first.session, 4), 3);
+    second.assignment = bed.core->assignment;
+    EXPECT_EQ_I64(settle_alone(&second, KS_RETRY), KS_SETTLE_OK);
+    EXPECT_EQ_I64(bed_pull(&bed, first.session, 4), 2);
+    EXPECT_EQ_I64(settle_alone(&first, KS_RETRY), KS_SETTLE_SETTLED);
+    EXPECT(ks_core_is_out(bed.core, 0, 2));
+    EXPECT_EQ_I64(settle_alone(&second, KS_RETRY), KS_SETTLE_OK);
+    EXPECT(!ks_core_is_out(bed.core, 0, 2));
+}
+
+TEST(repeated_retry_takes_nothing_back_from_the_session_that_has_the_lane)
+{
+    struct bed_run run = {.session = four_written(), .epoch = 1};
+    ks_session_id other = bed_session(&bed, 10, 1 << 20);
+
+    run.assignment = bed.core->assignment;
+    bed.core->config.poison.max_attempts = 1;
+    bed.core->leases[0].tracker.lanes[0].yield_to = other; /* It gets the lane that it waits for. */
+    bed.core->sessions[run.session].lanes--;
+    bed.core->sessions[other].lanes++;
+    EXPECT_EQ_I64(settle_alone(&run, KS_RETRY), KS_SETTLE_OK);
+    bed_settle_down(&bed);
+    EXPECT_EQ_I64(bed_pull(&bed, other, 4), 3);
+    EXPECT_EQ_I64(settle_alone(&run, KS_RETRY), KS_SETTLE_OK);
+    for (ks_number n = 1; n < 4; n++)
+        EXPECT(ks_core_is_out(bed.core, 0, n));
+}
+
+TEST(repeated_retry_without_order_is_refused)
+{
+    struct bed_run run = {.session = four_written(), .epoch = 1};
+
+    run.assignment = bed.core->assignment;
+    bed.core->config.poison.max_attempts = 1;
+    bed.core->ordering = KS_ORDER_NONE;
+    bed.core->leases[0].tracker.unordered = true;
+    EXPECT_EQ_I64(settle_alone(&run, KS_RETRY), KS_SETTLE_OK);
+    EXPECT_EQ_I64(settle_alone(&run, KS_RETRY), KS_SETTLE_SETTLED);
     EXPECT(ks_core_is_out(bed.core, 0, 1));
 }
 
