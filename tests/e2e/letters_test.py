@@ -3,9 +3,15 @@
 """Dead letters on the real binary: delivered again, settled, kept over kills; and what a stream says beside its records:
 server-sent events, and which record is too large."""
 
+import http.client
 import json
+import os
+import threading
 
 from lib import RawStream, Sidecar, check, check_equal, data_of, main, numbered, pull_all, spawn, test, wait_until
+
+
+COUNT = int(os.environ.get("KS_LETTERS", "200"))  # Of the long story; at most 1,000.
 
 
 def settle(sidecar, record, outcome, **more):
@@ -168,6 +174,40 @@ def every_letter_of_many_is_delivered_again_though_all_do_not_fit_at_once(folder
 
 
 # ---- Server-sent events ----
+
+
+@test(60 + COUNT // 10)
+def letters_in_a_file_are_each_there_once_after_a_kill_in_the_middle(folder):
+    sidecar = Sidecar.local(folder, local_shards=2, lease_duration_ms=1000).start()
+    placed = sidecar.put(numbered(COUNT))
+    records = RawStream(sidecar, "client_id=app&max_in_flight=2000").records(COUNT)
+    killer = threading.Thread(target=sidecar.kill)
+    done = 0
+    try:
+        for part in range(0, COUNT, 10):
+            if done == COUNT // 2:
+                killer.start()  # While the requests go on.
+            items = [{"ack_id": record["ack_id"], "outcome": "dead_letter"} for record in records[part:part + 10]]
+            sidecar.call("POST", "/v1/records/settle", {"settlements": items, "wait": "persisted", "wait_ms": 10000})
+            done += len(items)
+    except (OSError, http.client.HTTPException):
+        pass  # The kill.
+    killer.join()
+    check(COUNT // 2 <= done < COUNT, "the kill came in the middle")
+
+    again = Sidecar.local(folder, "again", local_shards=2, lease_duration_ms=1000).start()
+    stream = RawStream(again, "client_id=app&max_in_flight=2000")
+
+    def all_are_there():
+        ids = [letter["id"] for letter in letters(again)]
+        if len(ids) < COUNT:
+            record = stream.records(1)[0]
+            settle(again, record, "dead_letter")
+        return len(ids) >= COUNT and ids
+    ids = wait_until(all_are_there, 30 + COUNT / 20, "all are given up")
+    check_equal(ids, sorted(f"{shard}.{sequence}.0" for shard, sequence in placed), "each once")
+    print(f"  {COUNT} letters, the kill came after {done}", flush=True)
+    stream.close()
 
 
 def sse(text):
