@@ -437,6 +437,13 @@ ks_err ks_openapi_write(struct ks_bytes *document)
     ks_writer_pair(&json, "title", KS_VIEW("kinesis-sidecar: the local API"));
     ks_writer_pair(&json, "version", KS_VIEW("v1"));
     ks_writer_close(&json, '}');
+    /* As --listen has it by default: a client that is made of this document knows where to ask. */
+    ks_writer_key(&json, "servers");
+    ks_writer_open(&json, '[');
+    ks_writer_open(&json, '{');
+    ks_writer_pair(&json, "url", KS_VIEW("http://127.0.0.1:8990"));
+    ks_writer_close(&json, '}');
+    ks_writer_close(&json, ']');
     write_paths(&json, &needed);
     ks_writer_key(&json, "components");
     ks_writer_open(&json, '{');

@@ -172,7 +172,7 @@ static ks_err append_progress(struct ks_bytes *text, const ks_pb_shard *shard)
     KS_TRY(append_line(text, "watermark", shard->watermark));
     KS_TRY(append_number(text, "delivered", shard->delivered));
     KS_TRY(append_number(text, "settled", shard->settled));
-    KS_TRY(append_number(text, "unsettled", shard->watermark_gap));
+    KS_TRY(append_number(text, "unsettled", shard->unsettled));
     KS_TRY(append_number(text, "in flight", shard->in_flight));
     KS_TRY(append_number(text, "assigned", shard->assigned));
     KS_TRY(append_number(text, "buffered", shard->buffered));

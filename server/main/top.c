@@ -166,7 +166,7 @@ static void add_shard(const struct top *top, struct ks_table *table, const struc
     ks_table_format(table, "%" PRIu64, shard->epoch);
     ks_table_text(table, behind);
     ks_table_text(table, rate_of(top, row->came, rate));
-    ks_table_format(table, "%" PRIu64, shard->watermark_gap);
+    ks_table_format(table, "%" PRIu64, shard->unsettled);
     ks_table_format(table, "%" PRIu32, shard->in_flight);
     ks_table_format(table, "%" PRIu32, shard->assigned);
     ks_table_text(table, trouble_of(shard, word));

@@ -250,7 +250,7 @@ def by_node(kind):
         told = json.loads(done.stdout)
         check_equal(told["distinct"], RECORDS, kind)
         check_equal(told["retried"], RECORDS // 20, kind)
-        wait_until(lambda: all(lease["watermark_gap"] == 0 for lease in sidecar.get("/v1/shards")["shards"]), 10,
+        wait_until(lambda: all(lease["unsettled"] == 0 for lease in sidecar.get("/v1/shards")["shards"]), 10,
                    "everything is settled")
         sidecar.stop()
     run.__name__ = f"{kind.replace('-', '_')}_consumes_settles_and_retries"
