@@ -2,9 +2,9 @@
 #include "event.h"
 
 /* Words for the values of enums, as the JSON of the API has them. */
-static const char *const IDLE_REASONS[] = {"",       "no_data",  "no_leases", "flow_controlled",
-                                           "paused", "draining", "throttled", "lane_blocked",
-                                           "fenced"};
+static const char *const IDLE_REASONS[] = {"",       "no_data",    "no_leases", "flow_controlled",
+                                           "paused", "draining",   "throttled", "lane_blocked",
+                                           "fenced", "no_sessions"};
 static const char *const SESSION_ENDS[] = {"", "taken_over", "expired", "drained", "closed"};
 
 #define WORD(words, value)                                                                         \

@@ -19,8 +19,18 @@ const RECORD: u64 = 2;
 /// No control event has a member of a higher number that is used here.
 const MEMBERS: usize = 8;
 const SESSION_ENDS: [&str; 5] = ["", "taken_over", "expired", "drained", "closed"];
-const IDLE_REASONS: [&str; 9] =
-    ["", "no_data", "no_leases", "flow_controlled", "paused", "draining", "throttled", "lane_blocked", "fenced"];
+const IDLE_REASONS: [&str; 10] = [
+    "",
+    "no_data",
+    "no_leases",
+    "flow_controlled",
+    "paused",
+    "draining",
+    "throttled",
+    "lane_blocked",
+    "fenced",
+    "no_sessions",
+];
 
 /// What the stream brings.
 pub(crate) enum Frame {

@@ -21,6 +21,7 @@ const IDLE_REASONS = [
     "throttled",
     "lane_blocked",
     "fenced",
+    "no_sessions",
 ];
 const SESSION_ENDS = ["unspecified", "taken_over", "expired", "drained", "closed"];
 

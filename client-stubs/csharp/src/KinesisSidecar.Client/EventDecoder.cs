@@ -17,6 +17,7 @@ namespace KinesisSidecar.Client
         private static readonly string[] IdleReasons =
         {
             "", "no_data", "no_leases", "flow_controlled", "paused", "draining", "throttled", "lane_blocked", "fenced",
+            "no_sessions",
         };
 
         private static readonly string[] SessionEnds = { "", "taken_over", "expired", "drained", "closed" };

@@ -82,7 +82,7 @@ var SessionEnds = []string{"unspecified", "taken_over", "expired", "drained", "c
 
 // Values of IdleReason.
 var IdleReasons = []string{"unspecified", "no_data", "no_leases", "flow_controlled", "paused", "draining", "throttled",
-	"lane_blocked", "fenced"}
+	"lane_blocked", "fenced", "no_sessions"}
 
 // FrameMax is the largest message that is accepted, in bytes.
 const FrameMax = 32 << 20

@@ -22,7 +22,7 @@ final class EventDecoder {
     private static final int FIXED32 = 5;
 
     private static final List<String> IDLE_REASONS = List.of("", "no_data", "no_leases", "flow_controlled", "paused",
-            "draining", "throttled", "lane_blocked", "fenced");
+            "draining", "throttled", "lane_blocked", "fenced", "no_sessions");
     private static final List<String> SESSION_ENDS = List.of("", "taken_over", "expired", "drained", "closed");
 
     private enum Kind { TEXT, NUMBER, INSTANT, IDLE_REASON, SESSION_END }
