@@ -115,8 +115,7 @@ static void fill_held(struct ks_switchboard *board, const struct ks_shard_status
 
     row->delivered = lease->delivered;
     row->settled = lease->watermark;
-    row->unsettled =
-        lease->delivered > lease->watermark ? lease->delivered - lease->watermark : 0;
+    row->unsettled = lease->delivered > lease->watermark ? lease->delivered - lease->watermark : 0;
     row->watermark_gap = row->unsettled;
     row->buffered = lease->fetched > lease->delivered ? lease->fetched - lease->delivered : 0;
     row->in_flight = lease->in_flight;

@@ -51,6 +51,14 @@ static uint64_t filter_for(const struct place *place, uint64_t number)
     return 0;
 }
 
+/* Its ack deadline has passed, and the core took it back: until then either was right. */
+static bool is_back(const struct place *place, uint64_t number)
+{
+    return record_at(place, number)->state == RECORD_DOUBT &&
+           !shell_is_out(place->process, place->shard, number) &&
+           !shell_is_dying(place->process, place->shard, number);
+}
+
 /* What the filter says of the record. */
 static bool judge(struct world *world, const struct place *place, uint64_t number)
 {
@@ -61,7 +69,7 @@ static bool judge(struct world *world, const struct place *place, uint64_t numbe
     if (filter == 0)
         oracle_fail(world, "w%u wants a judgement of record %llu of shard-%u, which is for nobody",
                     place->process->worker, (unsigned long long)number, place->shard);
-    if (record->state != RECORD_NEW && record->state != RECORD_WAITING)
+    if (record->state != RECORD_NEW && record->state != RECORD_WAITING && !is_back(place, number))
         oracle_fail(world, "w%u wants a judgement of record %llu of shard-%u, which does not wait",
                     place->process->worker, (unsigned long long)number, place->shard);
     if (takes(filter, place->shard, index))

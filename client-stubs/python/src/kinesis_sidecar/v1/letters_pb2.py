@@ -14,7 +14,7 @@ _sym_db = _symbol_database.Default()
 from kinesis_sidecar.v1 import problem_pb2 as kinesis__sidecar_dot_v1_dot_problem__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n kinesis_sidecar/v1/letters.proto\x12\x12kinesis_sidecar.v1\x1a kinesis_sidecar/v1/problem.proto\"\x88\x03\n\nDeadLetter\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x10\n\x08shard_id\x18\x03 \x01(\t\x12\x17\n\x0fsequence_number\x18\x04 \x01(\t\x12\x1b\n\x13sub_sequence_number\x18\x05 \x01(\x03\x12\x15\n\rpartition_key\x18\x06 \x01(\t\x12%\n\x1d\x61pproximate_arrival_timestamp\x18\x07 \x01(\x03\x12\x10\n\x08\x61ttempts\x18\x08 \x01(\r\x12\x32\n\x05\x63\x61use\x18\t \x01(\x0e\x32#.kinesis_sidecar.v1.DeadLetterCause\x12\x0e\n\x06reason\x18\n \x01(\t\x12\x0f\n\x07\x64ied_at\x18\x0b \x01(\x03\x12\x0c\n\x04\x64\x61ta\x18\x0c \x01(\x0c\x12\x10\n\x08redriven\x18\r \x01(\x08\x12\x15\n\rfirst_died_at\x18\x0e \x01(\x03\x12\x11\n\tin_stream\x18\x0f \x01(\x08\x12\x12\n\nexpires_at\x18\x10 \x01(\x03\x12\x13\n\x0bredriven_by\x18\x11 \x01(\t\"d\n\x13\x44\x65\x61\x64LettersResponse\x12\x34\n\x0c\x64\x65\x61\x64_letters\x18\x01 \x03(\x0b\x32\x1e.kinesis_sidecar.v1.DeadLetter\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"9\n\x19RedriveDeadLetterResponse\x12\n\n\x02id\x18\x01 \x01(\t\x12\x10\n\x08\x61ttempts\x18\x02 \x01(\r\"\'\n\x19\x44iscardDeadLetterResponse\x12\n\n\x02id\x18\x01 \x01(\t\"\x93\x01\n\x19RedriveDeadLettersRequest\x12\x14\n\x0csubscription\x18\x01 \x01(\t\x12\x10\n\x08shard_id\x18\x02 \x01(\t\x12\x32\n\x05\x63\x61use\x18\x03 \x01(\x0e\x32#.kinesis_sidecar.v1.DeadLetterCause\x12\x0c\n\x04rate\x18\x04 \x01(\r\x12\x0c\n\x04most\x18\x05 \x01(\x04\",\n\x14GetRedriveJobRequest\x12\x14\n\x0csubscription\x18\x01 \x01(\t\"-\n\x15StopRedriveJobRequest\x12\x14\n\x0csubscription\x18\x01 \x01(\t\"\xc8\x03\n\nRedriveJob\x12/\n\x05state\x18\x01 \x01(\x0e\x32 .kinesis_sidecar.v1.RedriveState\x12\x10\n\x08shard_id\x18\x02 \x01(\t\x12\x32\n\x05\x63\x61use\x18\x03 \x01(\x0e\x32#.kinesis_sidecar.v1.DeadLetterCause\x12\x0c\n\x04rate\x18\x04 \x01(\r\x12\x0c\n\x04most\x18\x05 \x01(\x04\x12\x10\n\x08\x62\x65gun_at\x18\x06 \x01(\x03\x12\x10\n\x08\x65nded_at\x18\x07 \x01(\x03\x12\r\n\x05\x66ound\x18\x08 \x01(\x04\x12\x10\n\x08redriven\x18\t \x01(\x04\x12\x13\n\x0bin_delivery\x18\n \x01(\x04\x12\x14\n\x0c\x61\x63knowledged\x18\x0b \x01(\x04\x12\x16\n\x0egiven_up_again\x18\x0c \x01(\x04\x12\r\n\x05taken\x18\r \x01(\x04\x12\x17\n\x0frefused_claimed\x18\x0e \x01(\x04\x12\x17\n\x0frefused_expired\x18\x0f \x01(\x04\x12\x14\n\x0crefused_gone\x18\x10 \x01(\x04\x12\x1a\n\x12refused_unreadable\x18\x11 \x01(\x04\x12,\n\x07problem\x18\x12 \x01(\x0b\x32\x1b.kinesis_sidecar.v1.Problem*\x8c\x01\n\x0f\x44\x65\x61\x64LetterCause\x12!\n\x1d\x44\x45\x41\x44_LETTER_CAUSE_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x44\x45\x41\x44_LETTER_CAUSE_ASKED\x10\x01\x12\x1e\n\x1a\x44\x45\x41\x44_LETTER_CAUSE_ATTEMPTS\x10\x02\x12\x19\n\x15\x44\x45\x41\x44_LETTER_CAUSE_AGE\x10\x03*\x96\x01\n\x0cRedriveState\x12\x1d\n\x19REDRIVE_STATE_UNSPECIFIED\x10\x00\x12\x19\n\x15REDRIVE_STATE_RUNNING\x10\x01\x12\x16\n\x12REDRIVE_STATE_DONE\x10\x02\x12\x19\n\x15REDRIVE_STATE_STOPPED\x10\x03\x12\x19\n\x15REDRIVE_STATE_DRAINED\x10\x04\x42\'P\x01Z#kinesis_sidecar/v1;kinesissidecarv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n kinesis_sidecar/v1/letters.proto\x12\x12kinesis_sidecar.v1\x1a kinesis_sidecar/v1/problem.proto\"\x96\x03\n\nDeadLetter\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x10\n\x08shard_id\x18\x03 \x01(\t\x12\x17\n\x0fsequence_number\x18\x04 \x01(\t\x12\x1b\n\x13sub_sequence_number\x18\x05 \x01(\x03\x12\x15\n\rpartition_key\x18\x06 \x01(\t\x12%\n\x1d\x61pproximate_arrival_timestamp\x18\x07 \x01(\x03\x12\x10\n\x08\x61ttempts\x18\x08 \x01(\r\x12\x32\n\x05\x63\x61use\x18\t \x01(\x0e\x32#.kinesis_sidecar.v1.DeadLetterCause\x12\x0e\n\x06reason\x18\n \x01(\t\x12\x0f\n\x07\x64ied_at\x18\x0b \x01(\x03\x12\x0c\n\x04\x64\x61ta\x18\x0c \x01(\x0c\x12\x10\n\x08redriven\x18\r \x01(\x08\x12\x15\n\rfirst_died_at\x18\x0e \x01(\x03\x12\x11\n\tin_stream\x18\x0f \x01(\x08\x12\x12\n\nexpires_at\x18\x10 \x01(\x03\x12\x13\n\x0bredriven_by\x18\x11 \x01(\t\x12\x0c\n\x04text\x18\x12 \x01(\t\"d\n\x13\x44\x65\x61\x64LettersResponse\x12\x34\n\x0c\x64\x65\x61\x64_letters\x18\x01 \x03(\x0b\x32\x1e.kinesis_sidecar.v1.DeadLetter\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"9\n\x19RedriveDeadLetterResponse\x12\n\n\x02id\x18\x01 \x01(\t\x12\x10\n\x08\x61ttempts\x18\x02 \x01(\r\"\'\n\x19\x44iscardDeadLetterResponse\x12\n\n\x02id\x18\x01 \x01(\t\"\x93\x01\n\x19RedriveDeadLettersRequest\x12\x14\n\x0csubscription\x18\x01 \x01(\t\x12\x10\n\x08shard_id\x18\x02 \x01(\t\x12\x32\n\x05\x63\x61use\x18\x03 \x01(\x0e\x32#.kinesis_sidecar.v1.DeadLetterCause\x12\x0c\n\x04rate\x18\x04 \x01(\r\x12\x0c\n\x04most\x18\x05 \x01(\x04\",\n\x14GetRedriveJobRequest\x12\x14\n\x0csubscription\x18\x01 \x01(\t\"-\n\x15StopRedriveJobRequest\x12\x14\n\x0csubscription\x18\x01 \x01(\t\"\xc8\x03\n\nRedriveJob\x12/\n\x05state\x18\x01 \x01(\x0e\x32 .kinesis_sidecar.v1.RedriveState\x12\x10\n\x08shard_id\x18\x02 \x01(\t\x12\x32\n\x05\x63\x61use\x18\x03 \x01(\x0e\x32#.kinesis_sidecar.v1.DeadLetterCause\x12\x0c\n\x04rate\x18\x04 \x01(\r\x12\x0c\n\x04most\x18\x05 \x01(\x04\x12\x10\n\x08\x62\x65gun_at\x18\x06 \x01(\x03\x12\x10\n\x08\x65nded_at\x18\x07 \x01(\x03\x12\r\n\x05\x66ound\x18\x08 \x01(\x04\x12\x10\n\x08redriven\x18\t \x01(\x04\x12\x13\n\x0bin_delivery\x18\n \x01(\x04\x12\x14\n\x0c\x61\x63knowledged\x18\x0b \x01(\x04\x12\x16\n\x0egiven_up_again\x18\x0c \x01(\x04\x12\r\n\x05taken\x18\r \x01(\x04\x12\x17\n\x0frefused_claimed\x18\x0e \x01(\x04\x12\x17\n\x0frefused_expired\x18\x0f \x01(\x04\x12\x14\n\x0crefused_gone\x18\x10 \x01(\x04\x12\x1a\n\x12refused_unreadable\x18\x11 \x01(\x04\x12,\n\x07problem\x18\x12 \x01(\x0b\x32\x1b.kinesis_sidecar.v1.Problem*\x8c\x01\n\x0f\x44\x65\x61\x64LetterCause\x12!\n\x1d\x44\x45\x41\x44_LETTER_CAUSE_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x44\x45\x41\x44_LETTER_CAUSE_ASKED\x10\x01\x12\x1e\n\x1a\x44\x45\x41\x44_LETTER_CAUSE_ATTEMPTS\x10\x02\x12\x19\n\x15\x44\x45\x41\x44_LETTER_CAUSE_AGE\x10\x03*\x96\x01\n\x0cRedriveState\x12\x1d\n\x19REDRIVE_STATE_UNSPECIFIED\x10\x00\x12\x19\n\x15REDRIVE_STATE_RUNNING\x10\x01\x12\x16\n\x12REDRIVE_STATE_DONE\x10\x02\x12\x19\n\x15REDRIVE_STATE_STOPPED\x10\x03\x12\x19\n\x15REDRIVE_STATE_DRAINED\x10\x04\x42\'P\x01Z#kinesis_sidecar/v1;kinesissidecarv1b\x06proto3')
 
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, globals())
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'kinesis_sidecar.v1.letters_pb2', globals())
@@ -22,24 +22,24 @@ if _descriptor._USE_C_DESCRIPTORS == False:
 
   DESCRIPTOR._options = None
   DESCRIPTOR._serialized_options = b'P\001Z#kinesis_sidecar/v1;kinesissidecarv1'
-  _DEADLETTERCAUSE._serialized_start=1390
-  _DEADLETTERCAUSE._serialized_end=1530
-  _REDRIVESTATE._serialized_start=1533
-  _REDRIVESTATE._serialized_end=1683
+  _DEADLETTERCAUSE._serialized_start=1404
+  _DEADLETTERCAUSE._serialized_end=1544
+  _REDRIVESTATE._serialized_start=1547
+  _REDRIVESTATE._serialized_end=1697
   _DEADLETTER._serialized_start=91
-  _DEADLETTER._serialized_end=483
-  _DEADLETTERSRESPONSE._serialized_start=485
-  _DEADLETTERSRESPONSE._serialized_end=585
-  _REDRIVEDEADLETTERRESPONSE._serialized_start=587
-  _REDRIVEDEADLETTERRESPONSE._serialized_end=644
-  _DISCARDDEADLETTERRESPONSE._serialized_start=646
-  _DISCARDDEADLETTERRESPONSE._serialized_end=685
-  _REDRIVEDEADLETTERSREQUEST._serialized_start=688
-  _REDRIVEDEADLETTERSREQUEST._serialized_end=835
-  _GETREDRIVEJOBREQUEST._serialized_start=837
-  _GETREDRIVEJOBREQUEST._serialized_end=881
-  _STOPREDRIVEJOBREQUEST._serialized_start=883
-  _STOPREDRIVEJOBREQUEST._serialized_end=928
-  _REDRIVEJOB._serialized_start=931
-  _REDRIVEJOB._serialized_end=1387
+  _DEADLETTER._serialized_end=497
+  _DEADLETTERSRESPONSE._serialized_start=499
+  _DEADLETTERSRESPONSE._serialized_end=599
+  _REDRIVEDEADLETTERRESPONSE._serialized_start=601
+  _REDRIVEDEADLETTERRESPONSE._serialized_end=658
+  _DISCARDDEADLETTERRESPONSE._serialized_start=660
+  _DISCARDDEADLETTERRESPONSE._serialized_end=699
+  _REDRIVEDEADLETTERSREQUEST._serialized_start=702
+  _REDRIVEDEADLETTERSREQUEST._serialized_end=849
+  _GETREDRIVEJOBREQUEST._serialized_start=851
+  _GETREDRIVEJOBREQUEST._serialized_end=895
+  _STOPREDRIVEJOBREQUEST._serialized_start=897
+  _STOPREDRIVEJOBREQUEST._serialized_end=942
+  _REDRIVEJOB._serialized_start=945
+  _REDRIVEJOB._serialized_end=1401
 # @@protoc_insertion_point(module_scope)
