@@ -51,11 +51,23 @@ def image_is_small_and_has_the_files_of_the_release(_):
 @test()
 def configuration_is_that_of_a_user_who_is_not_root(_):
     with open(os.path.join(FOLDER, "config.json"), encoding="utf-8") as file:
-        config = json.load(file)["OCIv1"]["config"]
+        config = json.load(file)["Docker"]["config"]
     expected = {"User": "65532:65532", "Entrypoint": ["/kinesis-sidecar"], "WorkingDir": "/data",
                 "StopSignal": "SIGTERM", "Volumes": {"/data": {}}, "ExposedPorts": {"8991/tcp": {}}}
     check_equal({name: config.get(name) for name in expected}, expected, "configuration")
     check("KINESIS_SIDECAR_OPS_LISTEN=0.0.0.0:8991" in config["Env"], "variables:", config["Env"])
+
+
+def healthcheck():
+    with open(os.path.join(FOLDER, "config.json"), encoding="utf-8") as file:
+        return json.load(file)["Docker"]["config"]["Healthcheck"]
+
+
+@test()
+def healthcheck_asks_startupz_by_the_program_itself(_):
+    second = 1_000_000_000
+    check_equal(healthcheck(), {"Test": ["CMD", "/kinesis-sidecar", "health", "startupz"], "Interval": 5 * second,
+                                "Timeout": 5 * second, "StartPeriod": 30 * second, "Retries": 6}, "healthcheck")
 
 
 @test(seconds=60)
@@ -77,13 +89,14 @@ def main_job_is_done_without_root_write_access_and_capabilities(folder):
 @test()
 def probes_and_drain_are_asked_by_the_program_itself(folder):
     sidecar = embedded(folder).start()
-    check_equal(sidecar.command("health", "startupz").returncode, 0, "startupz")
+    command = healthcheck()["Test"][2:]
+    check_equal(sidecar.command(*command).returncode, 0, "the healthcheck of the image")
     done = sidecar.command("drain")
     check_equal((done.returncode, json.loads(done.stdout.splitlines()[-1])["drained"]), (0, True), done)
     check_equal(sidecar.command("health").returncode, 1, "readyz while draining")
     sidecar.signal(signal.SIGTERM)
     check_equal(sidecar.wait(), 0, "status after the drain")
-    check_equal(sidecar.command("health", "startupz").returncode, 1, "startupz of a sidecar that has ended")
+    check_equal(sidecar.command(*command).returncode, 1, "the healthcheck of a sidecar that has ended")
 
 
 @test()
