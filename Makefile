@@ -105,6 +105,11 @@ TRIPLET := $(if $(filter static-arm64,$(VARIANT)),aarch64,x86_64)-linux-gnu
 CC := $(TRIPLET)-gcc --sysroot=$(SYSROOT)
 # Paths of this machine are no part of what is released.
 OPTIMIZE := -O2 -ffile-prefix-map=$(CURDIR)=. -ffile-prefix-map=$(SYSROOT)=.
+# The test programs of this variant run by qemu-user: compiled as in VARIANT=release, stripped, because each is static.
+TEST_OPTIMIZE := -O0
+TEST_HARDENING :=
+TEST_FLOOR := -Wno-format-truncation
+TEST_LINKER := -s
 PKG_CONFIG := PKG_CONFIG_SYSROOT_DIR=$(SYSROOT) PKG_CONFIG_LIBDIR=$(SYSROOT)/usr/lib/$(TRIPLET)/pkgconfig pkg-config --static
 endif
 PKG_CONFIG ?= pkg-config
@@ -323,6 +328,10 @@ unit: $(call of,unit)  ## Run the unit tests.
 
 vectors: $(call of,vectors)  ## Compare our bytes with the agreed bytes; public suites come from VECTORS_DIR.
 	@$(RUN) -j 2 vectors -- $^
+
+# For `release-check`, which runs those of VARIANT=static-arm64 by qemu-user.
+.PHONY: unit-programs
+unit-programs: $(call of,unit) $(call of,vectors)
 
 oom: $(call of,oom)  ## Run the tests in which the n-th allocation fails.
 	@$(RUN) -j 2 oom -- $^
@@ -614,7 +623,8 @@ deploy-check: deps-deploy all  ## Judge what deploy/ has: charts and manifests b
 
 RELEASE_TESTS := $(filter-out %/upgrade_test.py,$(sort $(wildcard tests/release/*_test.py)))
 .PHONY: release-check
-release-check: deps deps-release-check release  ## Prove what is released: names in an empty root, the image by buildah, arm64 by qemu; as root.
+release-check: deps deps-release-check release  ## Prove what is released: built twice, packages, charts, image, names in an empty root, arm64 by qemu; as root.
+	$(AGAIN) VARIANT=static-arm64 unit-programs
 	@TEST_SECONDS=3600 $(RUN) release -- $(RELEASE_TESTS)
 
 # tests/release/build-old says which version is the older one, and keeps what it built in build/upgrade.
