@@ -284,10 +284,22 @@ static bool is_in_share(const char *share, unsigned at)
     return at % of == which - 1;
 }
 
+/* Whether the list NAME,NAME,.. has the whole name. */
+static bool is_listed(const char *names, const char *name)
+{
+    size_t length = strlen(name);
+
+    for (const char *at = names; at != NULL; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, name, length) == 0 && (at[length] == ',' || at[length] == '\0'))
+            return true;
+    return false;
+}
+
 int ks_test_main(int argc, char **argv)
 {
     const char *part = "";
     const char *share = NULL;
+    const char *without = NULL;
     bool list = false;
     unsigned number = 0;
     unsigned at = 0;
@@ -299,13 +311,16 @@ int ks_test_main(int argc, char **argv)
             list = true;
         else if (strcmp(argv[i], "--share") == 0 && i + 1 < argc)
             share = argv[++i];
+        else if (strcmp(argv[i], "--without") == 0 && i + 1 < argc)
+            without = argv[++i];
         else
             part = argv[i];
     }
     if (!list && !make_root())
         return 1;
     for (const struct ks_test *test = all.first; test != NULL; test = test->next) {
-        if (strstr(test->name, part) == NULL || !is_in_share(share, at++))
+        if (strstr(test->name, part) == NULL || !is_in_share(share, at++) ||
+            is_listed(without, test->name))
             continue;
         if (list)
             printf("%s\n", test->name);

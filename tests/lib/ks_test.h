@@ -11,9 +11,9 @@
  * process for at most 60 s, so a crash, an assert or a hang fails that test and no other. The first expectation that
  * does not hold ends the test, with file, line and values. All values are evaluated once.
  *
- * A program takes [--no-fork] [--list] [--share K/N] [PART]: only tests whose name contains PART run, of these only the
- * K-th of N shares. It ends with the line `N passed, M failed` and exit status 0 only if at least one test ran and none
- * failed.
+ * A program takes [--no-fork] [--list] [--share K/N] [--without NAME,NAME..] [PART]: only tests whose name contains
+ * PART run, of these only the K-th of N shares, and none that is named after --without. It ends with the line
+ * `N passed, M failed` and exit status 0 only if at least one test ran and none failed.
  */
 #ifndef KS_TEST_H
 #define KS_TEST_H
