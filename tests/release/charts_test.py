@@ -29,7 +29,8 @@ def chart_renders_what_its_folder_renders(folder):
     shutil.copytree(CHARTS, os.path.join(folder, "helm"))
     source = os.path.join(folder, "helm", "kinesis-sidecar")
     helm(folder, "dependency", "build", source)
-    for values in (), ("--set", "kinesisSidecar.stream=orders,kinesisSidecar.application=orders"):
+    for values in ("--set", "demo.enabled=true"), \
+            ("--set", "app.image.repository=shop,kinesisSidecar.stream=orders,kinesisSidecar.application=orders"):
         wanted = helm(folder, "template", "shop", source, *KUBERNETES, *values)
         check("kind: Deployment" in wanted, wanted[:500])
         check_equal(helm(folder, "template", "shop", packed("kinesis-sidecar"), *KUBERNETES, *values), wanted, "rendered")

@@ -116,7 +116,7 @@ compadd() {
     *-[OAD]*) builtin compadd "$@"; return ;;
     esac
     builtin compadd -A matches "$@"
-    print -rl -- $matches >>$ANSWERS
+    (( $#matches )) && print -rl -- $matches >>$ANSWERS
     builtin compadd "$@"
 }
 LISTMAX=1000
