@@ -556,6 +556,12 @@ bench: deps all $(BENCHES) $(DOUBLES)  ## Measure, and keep what was measured as
 bench-clients: deps deps-packages all $(DOUBLES)  ## Measure the CPU time of each package of client-stubs/ with its sidecar, beside the SDK's own loop.
 	@RESULTS=$(CURDIR)/build/bench.jsonl tests/packages/bench.py $(filter $(PACKAGES),$(CLIENTS))
 
+# The MultiLangDaemon is from Maven Central.
+.PHONY: bench-release
+bench-release: deps deps-release-check all release  ## Measure size, start and memory of the released programs, beside the dynamic one and the MultiLangDaemon.
+	@tests/interop/build multilang
+	@tests/lib/bench build/bench.jsonl tests/bench/release.py
+
 bench-other-clients: deps all $(B)/bench/clients  ## Measure clients that others wrote; it needs what `make clients` needs.
 	@for build in tests/clients/*/build; do $$build || exit; done
 	@tests/lib/bench build/bench.jsonl $(B)/bench/clients
