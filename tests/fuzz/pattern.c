@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pattern.c - fuzzes event patterns: a document, a partition key and data, with a NUL after each of the first two.
  *
- * Whatever compiles gives the same answer twice, and as the only filter of a document. Data that the API takes for JSON
+ * Whatever compiles gives the same answer twice, in the smallest parts, and as the only filter of a document. Data that the API takes for JSON
  * is JSON for a pattern, too. Nothing that is allocated stays.
  */
 #include "base/pattern.h"
@@ -47,6 +47,23 @@ static void check_document(ks_view text, const struct ks_pattern_record *record,
     ks_bytes_free(&document);
 }
 
+/* The smallest parts: each looks at one token or makes one test. */
+static void check_in_parts(const struct ks_pattern *pattern, const struct ks_pattern_record *record,
+                           bool matches)
+{
+    struct ks_pattern_match *match = ks_pattern_match_new();
+    bool passes = !matches;
+    uint64_t units;
+
+    assert(match != NULL);
+    ks_pattern_match_begin(match, pattern, record);
+    do
+        units = 1;
+    while (!ks_pattern_match_go_on(match, &units, &passes));
+    assert(passes == matches);
+    ks_free(match);
+}
+
 static void check_pattern(ks_view text, const struct ks_pattern *pattern,
                           const struct ks_pattern_record *record)
 {
@@ -55,6 +72,7 @@ static void check_pattern(ks_view text, const struct ks_pattern *pattern,
     bool json = is_json(record->data);
 
     assert(ks_pattern_matches(pattern, record) == matches);
+    check_in_parts(pattern, record, matches);
     other.data = KS_VIEW("not JSON");
     if (!ks_pattern_reads_data(pattern) || !json)
         assert(ks_pattern_matches(pattern, &other) == matches);
