@@ -14,14 +14,6 @@
 
 enum { LIST_BYTES_MAX = KS_TABLE_BYTES_MAX, ONE_BYTES_MAX = 64 << 10 };
 
-static const char *instant(int64_t unix_ms, char buffer[KS_TIMESTAMP_SIZE])
-{
-    if (unix_ms == 0)
-        return "-";
-    ks_timestamp_format(unix_ms, buffer);
-    return buffer;
-}
-
 static const char *state_of(const ks_pb_shard *shard, char buffer[KS_JSON_WORD_MAX])
 {
     if (shard->damaged)
@@ -92,7 +84,7 @@ static void add_page(void *arg, const ProtobufCMessage *message)
                         moves ? " > " : "", shard->next_owner);
         ks_table_format(table, "%" PRIu64, shard->epoch);
         ks_table_text(table, state_of(shard, word));
-        ks_table_text(table, instant(shard->since, at));
+        ks_table_text(table, ks_table_instant(shard->since, at));
         ks_table_span(shard->millis_behind_latest, behind);
         ks_table_text(table, behind);
         ks_table_span(shard->oldest_unsettled_age_ms, behind);
@@ -138,13 +130,6 @@ static bool list(const struct ks_call *call, const char *subscription)
 
 /* ---- One ---- */
 
-static ks_err append_line(struct ks_bytes *text, const char *name, const char *value)
-{
-    KS_TRY(ks_bytes_format(text, "%-20s ", name));
-    KS_TRY(ks_table_append_plain(text, value[0] == '\0' ? "-" : value));
-    return ks_bytes_append_byte(text, '\n');
-}
-
 static ks_err append_number(struct ks_bytes *text, const char *name, uint64_t value)
 {
     return ks_bytes_format(text, "%-20s %" PRIu64 "\n", name, value);
@@ -166,18 +151,19 @@ static ks_err append_progress(struct ks_bytes *text, const ks_pb_shard *shard)
     char behind[KS_SPAN_SIZE];
 
     ks_table_span(shard->millis_behind_latest, behind);
-    KS_TRY(append_line(text, "behind", behind));
+    KS_TRY(ks_table_append_line(text, "behind", behind));
     ks_table_span(shard->oldest_unsettled_age_ms, behind);
-    KS_TRY(append_line(text, "oldest unsettled", shard->oldest_unsettled_age_ms > 0 ? behind : ""));
-    KS_TRY(append_line(text, "watermark", shard->watermark));
+    KS_TRY(ks_table_append_line(text, "oldest unsettled",
+                                shard->oldest_unsettled_age_ms > 0 ? behind : ""));
+    KS_TRY(ks_table_append_line(text, "watermark", shard->watermark));
     KS_TRY(append_number(text, "delivered", shard->delivered));
     KS_TRY(append_number(text, "settled", shard->settled));
     KS_TRY(append_number(text, "unsettled", shard->unsettled));
     KS_TRY(append_number(text, "in flight", shard->in_flight));
     KS_TRY(append_number(text, "assigned", shard->assigned));
     KS_TRY(append_number(text, "buffered", shard->buffered));
-    KS_TRY(append_line(text, "lane blocked", shard->blocked ? "yes" : "no"));
-    return append_line(text, "session", shard->session);
+    KS_TRY(ks_table_append_line(text, "lane blocked", shard->blocked ? "yes" : "no"));
+    return ks_table_append_line(text, "session", shard->session);
 }
 
 static ks_err append_shard(struct ks_bytes *text, const ks_pb_shard *shard)
@@ -185,24 +171,25 @@ static ks_err append_shard(struct ks_bytes *text, const ks_pb_shard *shard)
     char word[KS_JSON_WORD_MAX];
     char at[KS_TIMESTAMP_SIZE];
 
-    KS_TRY(append_line(text, "shard", shard->shard_id));
-    KS_TRY(append_line(text, "state", state_of(shard, word)));
-    KS_TRY(append_line(text, "why", shard->reason));
-    KS_TRY(append_line(text, "do", shard->remedy));
-    KS_TRY(append_line(text, "owner", shard->owner));
-    KS_TRY(append_line(text, "next owner", shard->next_owner));
+    KS_TRY(ks_table_append_line(text, "shard", shard->shard_id));
+    KS_TRY(ks_table_append_line(text, "state", state_of(shard, word)));
+    KS_TRY(ks_table_append_line(text, "why", shard->reason));
+    KS_TRY(ks_table_append_line(text, "do", shard->remedy));
+    KS_TRY(ks_table_append_line(text, "owner", shard->owner));
+    KS_TRY(ks_table_append_line(text, "next owner", shard->next_owner));
     KS_TRY(append_number(text, "epoch", shard->epoch));
-    KS_TRY(append_line(text, "since", instant(shard->since, at)));
-    KS_TRY(append_line(text, "checkpoint", shard->checkpoint));
+    KS_TRY(ks_table_append_line(text, "since", ks_table_instant(shard->since, at)));
+    KS_TRY(ks_table_append_line(text, "checkpoint", shard->checkpoint));
     KS_TRY(append_number(text, "sub-sequence number", (uint64_t)shard->sub_sequence_number));
     KS_TRY(append_progress(text, shard));
     if (shard->paused)
-        KS_TRY(append_line(text, "paused until", instant(shard->paused_until, at)));
+        KS_TRY(
+            ks_table_append_line(text, "paused until", ks_table_instant(shard->paused_until, at)));
     KS_TRY(append_names(text, "parents", shard->n_parents, shard->parents));
     KS_TRY(append_names(text, "children", shard->n_children, shard->children));
-    KS_TRY(append_line(text, "first hash key", shard->starting_hash_key));
-    KS_TRY(append_line(text, "last hash key", shard->ending_hash_key));
-    return append_line(text, "read at", instant(shard->read_at, at));
+    KS_TRY(ks_table_append_line(text, "first hash key", shard->starting_hash_key));
+    KS_TRY(ks_table_append_line(text, "last hash key", shard->ending_hash_key));
+    return ks_table_append_line(text, "read at", ks_table_instant(shard->read_at, at));
 }
 
 static bool show(const struct ks_call *call, const char *subscription, const char *id)

@@ -24,14 +24,6 @@ static bool say(struct ks_bytes *text, ks_err err)
     return ks_ok(err);
 }
 
-static const char *instant(int64_t unix_ms, char buffer[KS_TIMESTAMP_SIZE])
-{
-    if (unix_ms == 0)
-        return "-";
-    ks_timestamp_format(unix_ms, buffer);
-    return buffer;
-}
-
 /* ---- All ---- */
 
 struct listing {
@@ -70,7 +62,7 @@ static void add_page(void *arg, const ProtobufCMessage *message)
         ks_table_text(&listing->table, letter->id);
         ks_table_format(&listing->table, "%" PRIu32, letter->attempts);
         ks_table_text(&listing->table, cause);
-        ks_table_text(&listing->table, instant(letter->died_at, at));
+        ks_table_text(&listing->table, ks_table_instant(letter->died_at, at));
         ks_table_text(&listing->table, letter->reason);
         add_data(&listing->table, letter);
     }
@@ -100,13 +92,6 @@ static bool list(const struct ks_call *call, const char *subscription, bool coun
 
 /* ---- One ---- */
 
-static ks_err append_line(struct ks_bytes *text, const char *name, const char *value)
-{
-    KS_TRY(ks_bytes_format(text, "%-20s ", name));
-    KS_TRY(ks_table_append_plain(text, value[0] == '\0' ? "-" : value));
-    return ks_bytes_append_byte(text, '\n');
-}
-
 /* Text as it is, line feeds and all; bytes as base64. */
 static ks_err append_data(struct ks_bytes *text, const ks_pb_letter *letter)
 {
@@ -129,21 +114,36 @@ static ks_err append_letter(struct ks_bytes *text, const ks_pb_letter *letter)
     char at[KS_TIMESTAMP_SIZE];
 
     ks_look_word(&kinesis_sidecar__v1__dead_letter_cause__descriptor, (int)letter->cause, cause);
-    KS_TRY(append_line(text, "id", letter->id));
-    KS_TRY(append_line(text, "stream", letter->stream));
-    KS_TRY(append_line(text, "shard", letter->shard_id));
-    KS_TRY(append_line(text, "sequence number", letter->sequence_number));
-    KS_TRY(append_line(text, "partition key", letter->partition_key));
-    KS_TRY(append_line(text, "arrived", instant(letter->approximate_arrival_timestamp, at)));
-    KS_TRY(append_line(text, "given up first", instant(letter->first_died_at, at)));
-    KS_TRY(append_line(text, "given up last", instant(letter->died_at, at)));
+    KS_TRY(ks_table_append_line(text, "id", letter->id));
+    KS_TRY(ks_table_append_line(text, "stream", letter->stream));
+    KS_TRY(ks_table_append_line(text, "shard", letter->shard_id));
+    KS_TRY(ks_table_append_line(text, "sequence number", letter->sequence_number));
+    KS_TRY(ks_table_append_line(text, "partition key", letter->partition_key));
+    KS_TRY(ks_table_append_line(text, "arrived",
+                                ks_table_instant(letter->approximate_arrival_timestamp, at)));
+    KS_TRY(
+        ks_table_append_line(text, "given up first", ks_table_instant(letter->first_died_at, at)));
+    KS_TRY(ks_table_append_line(text, "given up last", ks_table_instant(letter->died_at, at)));
     KS_TRY(ks_bytes_format(text, "%-20s %" PRIu32 "\n", "attempts", letter->attempts));
-    KS_TRY(append_line(text, "cause", cause));
-    KS_TRY(append_line(text, "reason", letter->reason));
-    KS_TRY(append_line(text, "delivered again", letter->redriven ? "yes, now" : "no"));
+    KS_TRY(ks_table_append_line(text, "cause", cause));
+    KS_TRY(ks_table_append_line(text, "reason", letter->reason));
+    KS_TRY(ks_table_append_line(text, "delivered again", letter->redriven ? "yes, now" : "no"));
     if (letter->expires_at != 0)
-        KS_TRY(append_line(text, "leaves the stream", instant(letter->expires_at, at)));
+        KS_TRY(ks_table_append_line(text, "leaves the stream",
+                                    ks_table_instant(letter->expires_at, at)));
     return append_data(text, letter);
+}
+
+/* "/v1/dead-letters/ID" and what comes behind it, with a NUL. False: it complained. */
+static bool write_path(struct ks_bytes *path, const char *id, const char *rest)
+{
+    bool fine = ks_ok(ks_bytes_append(path, KS_VIEW("/v1/dead-letters/"))) &&
+                ks_ok(ks_client_append_query(path, ks_view_text(id))) &&
+                ks_ok(ks_bytes_format(path, "%s%c", rest, '\0'));
+
+    if (!fine)
+        ks_call_complain("dead-letters: the id is too long");
+    return fine;
 }
 
 static bool show(const struct ks_call *call, const char *subscription, const char *id)
@@ -157,13 +157,9 @@ static bool show(const struct ks_call *call, const char *subscription, const cha
     ks_arena_init(&arena, 0);
     ks_bytes_init(&path, PATH_MAX_SIZE);
     ks_bytes_init(&text, ONE_MAX);
-    fine = ks_ok(ks_bytes_append(&path, KS_VIEW("/v1/dead-letters/"))) &&
-           ks_ok(ks_client_append_query(&path, ks_view_text(id))) &&
-           ks_ok(ks_bytes_append(&path, ks_view_of("?encoding=utf8", sizeof "?encoding=utf8")));
-    if (!fine)
-        ks_call_complain("dead-letters: the id is too long");
-    fine = fine && ks_look(call, (const char *)path.data, NULL, subscription,
-                           &kinesis_sidecar__v1__dead_letter__descriptor, &arena, &message);
+    fine = write_path(&path, id, "?encoding=utf8") &&
+           ks_look(call, (const char *)path.data, NULL, subscription,
+                   &kinesis_sidecar__v1__dead_letter__descriptor, &arena, &message);
     if (fine) {
         ks_err err = append_letter(&text, (const ks_pb_letter *)message);
 
@@ -193,12 +189,7 @@ static bool order(const struct ks_call *call, const char *subscription, const ch
     ks_arena_init(&arena, 0);
     ks_bytes_init(&path, PATH_MAX_SIZE);
     ks_bytes_init(&text, TEXT_MAX);
-    fine = ks_ok(ks_bytes_append(&path, KS_VIEW("/v1/dead-letters/"))) &&
-           ks_ok(ks_client_append_query(&path, ks_view_text(id))) &&
-           ks_ok(ks_bytes_format(&path, "/%s%c", what, '\0'));
-    if (!fine)
-        ks_call_complain("dead-letters: the id is too long");
-    fine = fine &&
+    fine = write_path(&path, id, what) &&
            ks_look_order(call, (const char *)path.data, subscription, KS_VIEW("{}"), type, &arena,
                          &message) &&
            ks_ok(ks_table_append_plain(&text, id)) &&
@@ -215,10 +206,10 @@ static bool order_all(const struct ks_call *call, const char *subscription)
     bool fine = true;
 
     for (uint32_t i = 1; i < call->word_count; i++)
-        fine &= redrive ? order(call, subscription, call->words[i], "redrive",
+        fine &= redrive ? order(call, subscription, call->words[i], "/redrive",
                                 &kinesis_sidecar__v1__redrive_dead_letter_response__descriptor,
                                 "is delivered again")
-                        : order(call, subscription, call->words[i], "discard",
+                        : order(call, subscription, call->words[i], "/discard",
                                 &kinesis_sidecar__v1__discard_dead_letter_response__descriptor,
                                 "is removed");
     return fine;

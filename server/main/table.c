@@ -171,3 +171,18 @@ void ks_table_span(int64_t ms, char ret_text[KS_SPAN_SIZE])
                         s % 86400 / 3600);
     assert(size > 0 && size < KS_SPAN_SIZE);
 }
+
+ks_err ks_table_append_line(struct ks_bytes *text, const char *name, const char *value)
+{
+    KS_TRY(ks_bytes_format(text, "%-20s ", name));
+    KS_TRY(ks_table_append_plain(text, value[0] == '\0' ? "-" : value));
+    return ks_bytes_append_byte(text, '\n');
+}
+
+const char *ks_table_instant(int64_t unix_ms, char buffer[KS_TIMESTAMP_SIZE])
+{
+    if (unix_ms == 0)
+        return "-";
+    ks_timestamp_format(unix_ms, buffer);
+    return buffer;
+}

@@ -8,6 +8,7 @@
 #define KS_MAIN_TABLE_H
 
 #include "base/bytes.h"
+#include "base/codec.h"
 
 enum { KS_TABLE_COLUMNS_MAX = 16, KS_TABLE_BYTES_MAX = 64 << 20, KS_SPAN_SIZE = 32 };
 
@@ -36,5 +37,10 @@ KS_MUST_USE ks_err ks_table_append_plain(struct ks_bytes *out, const char *text)
 
 /* A time for people: "250 ms", "12 s", "3 min 4 s", "2 h 5 min", "3 d 4 h"; "-" if it is negative, which is unknown. */
 void ks_table_span(int64_t ms, char ret_text[KS_SPAN_SIZE]);
+
+/* Appends a line "name   value" of what is told of one thing; "-" for no value. FULL, NO_MEMORY. */
+KS_MUST_USE ks_err ks_table_append_line(struct ks_bytes *text, const char *name, const char *value);
+/* The instant in RFC 3339, in `buffer`; "-" for 0, which is none. */
+const char *ks_table_instant(int64_t unix_ms, char buffer[KS_TIMESTAMP_SIZE]);
 
 #endif
