@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pattern.c - fuzzes event patterns: a document, a partition key and data, with a NUL after each of the first two.
  *
- * Whatever compiles gives the same answer twice, in the smallest parts, and as the only filter of a document. Data that the API takes for JSON
- * is JSON for a pattern, too. Nothing that is allocated stays.
+ * Whatever compiles gives the same answer twice, in the smallest parts, and as the only filter of a document. Data that
+ * the API takes for JSON is JSON for a pattern, too. Nothing that is allocated stays.
  */
 #include "base/pattern.h"
 
