@@ -78,6 +78,12 @@ def unit_tests_and_vectors_pass_on_arm64(_):
     check_equal(missing, [], "programs that `make VARIANT=static-arm64 unit-programs` has not built")
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         results = list(pool.map(results_of, found))
+    # The emulator is ten times slower than the machine, which tests of time limits notice beside others: once more alone.
+    for index, program in enumerate(found):
+        if results[index][1]:
+            lines = [line for line in results[index][3].splitlines() if line.startswith("FAILED") or ".c:" in line]
+            print(f"    {program} failed beside others, and runs once more alone: {lines}", flush=True)
+            results[index] = results_of(program)
     passed, _, left_out = (sum(column) for column in list(zip(*results))[:3])
     print(f"    {passed} tests of {len(found)} programs passed, {left_out} are not for qemu")
     for program, (_, failed, _, said) in zip(found, results):
