@@ -336,8 +336,8 @@ static bool read_record(struct ks_exchange *exchange, ks_view to, struct ks_posi
     }
     if (!good)
         ks_exchange_problem(exchange, KS_PROBLEM_INVALID_ARGUMENT,
-                            "to must be after:SEQUENCE or after:SEQUENCE:SUB, as `blocked_by` of "
-                            "/v1/shards says it");
+                            "to must be after:SEQUENCE or after:SEQUENCE:SUB, with the values of "
+                            "`blocked_by` in /v1/shards");
     *ret_record = record;
     return good;
 }

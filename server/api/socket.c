@@ -162,7 +162,7 @@ ks_err ks_socket_listen(const struct ks_address *address, int *ret_fd, struct ks
     if (ks_err_is(err, KS_ERR_EXISTS) && address->kind == KS_ADDRESS_UNIX &&
         !is_socket(address->path))
         ks_detail_set(detail,
-                      "%s: there is a file that is no socket; choose another address with "
+                      "%s: a file of another kind is at this path; choose another address with "
                       "--listen or --ops-listen",
                       text);
     else if (ks_err_is(err, KS_ERR_EXISTS))

@@ -6,9 +6,9 @@
 
 enum { NUMBER_SIZE = 32 };
 
-/* The data of a record is read once for each way to match, in parts if somebody wants that: between two tests of a
- * value, or two tokens, the walk says all. An open bracket is a frame. The result of a value is known
- * when its last token is read, and becomes a part of the result of its frame. */
+/* The data of a record is read once for each way to match, in parts if the caller limits the work. Between two tests
+ * of a value, or two tokens, the walk holds the complete state. An open bracket is a frame. The result of a value is
+ * known when its last token is read, and becomes a part of the result of its frame. */
 
 struct result {
     bool matches; /* The value has all that the node requires. */

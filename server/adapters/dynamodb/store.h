@@ -24,7 +24,7 @@ KS_MUST_USE ks_err ks_dynamodb_store_open(struct ks_loop *loop, struct ks_aws_cl
                                           const char *table, const struct ks_dialect *dialect,
                                           struct ks_lease_store **ret_store,
                                           struct ks_detail *ret_detail);
-/* Tables that are not there are made only when `may_make` says so; it is asked again and again, and must work as long
+/* Missing tables are created only after `may_make` returned true. It is called repeatedly, and must work as long
  * as the store is open. Without this call they are made at once. To be called in the turn in which the store was
  * opened. */
 void ks_dynamodb_store_make_when(struct ks_lease_store *store, ks_dynamodb_may_make *may_make,

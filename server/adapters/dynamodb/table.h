@@ -3,8 +3,8 @@
  *
  * Asks DescribeTable until the table is ACTIVE. One that is not there is made (CreateTable with the
  * keys p and k, PAY_PER_REQUEST), when the caller allows it; who loses that race waits for the winner's. One with
- * other keys is somebody else's and is never touched. A table that was ready and is gone is not made again:
- * that would forget every checkpoint. An optional one is made by others: while it is not there, it
+ * other keys belongs to another program and is never changed. A table that disappears after it was ready is not created
+ * again: a new one would have no checkpoints. An optional one is made by others: while it is not there, it
  * is READY and absent. Goes on asking while it cannot be used, in case somebody
  * repairs it. Loop thread only.
  */

@@ -14,7 +14,7 @@
 KS_MUST_USE ks_err ks_imds_region(const struct ks_provider_setup *setup,
                                   char ret_region[KS_REGION_MAX + 1], struct ks_detail *detail);
 
-/* True if AWS_EC2_METADATA_DISABLED says that nobody may ask it. */
+/* Returns true if AWS_EC2_METADATA_DISABLED is true. */
 bool ks_imds_is_disabled(void);
 
 #endif

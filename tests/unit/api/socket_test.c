@@ -125,7 +125,7 @@ TEST(an_ordinary_file_is_not_removed)
     EXPECT(file != NULL && fclose(file) == 0);
     (void)snprintf(address.path, sizeof(address.path), "%s", ks_test_path("precious"));
     EXPECT_ERR(ks_socket_listen(&address, &fd, &detail), EXISTS);
-    EXPECT_CONTAINS(detail.text, "there is a file that is no socket");
+    EXPECT_CONTAINS(detail.text, "a file of another kind is at this path");
     EXPECT(access(address.path, F_OK) == 0);
 }
 
